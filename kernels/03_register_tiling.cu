@@ -1,0 +1,106 @@
+// 03_register_tiling: each thread keeps an 8 x 8 tile of C in registers.
+//
+// Idea      Sixteen values from shared memory (8 of A, 8 of B) feed 64 multiply-adds. In 02_smem_tiling two values
+//           fed one. Loads are 128 bits wide: one instruction brings a chunk of eight bf16.
+// Changed   The CTA's tile grew to 128 x 128, a step to 64 deep; a thread owns 64 elements of C instead of one.
+//           The tiles stay bf16, in rows of 128 bytes: the shape that TMA will write in 05_tma.
+// Layout    A_tile: 128 rows (m) of 64 bf16 (k). B_tile: two boxes of 64 rows (k) of 64 bf16 (n).
+//           A row is eight chunks of 16 bytes, and its 128 bytes are all 32 banks once. So the reads of A below,
+//           eight rows at the same chunk, meet in the same four banks: the conflict that 04_swizzling removes.
+// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. M and N multiples of 128, K of 64;
+//           bases 16-byte aligned.
+// Launch    grid (N / BN, M / BM), block (THREADS).
+#include <cuda_bf16.h>
+
+constexpr int BM = 128, BN = 128, BK = 64;   // the CTA's tile of C, and the depth of a step
+constexpr int THREADS = 256;                 // 8 warps, 2 along M and 4 along N; each computes 64 x 32 of C
+constexpr int TM = 8, TN = 8;                // a thread's tile of C
+constexpr int CHUNK = 8;                     // bf16 in 16 bytes, the widest load
+constexpr int ROW_CHUNKS = 64 / CHUNK;       // chunks in a 128-byte row of a shared tile
+constexpr int BOX_CHUNKS = BK * ROW_CHUNKS;  // chunks in one 64 x 64 box of B
+
+// Place of a chunk in a shared tile.
+__device__ __forceinline__ int chunk_index(int row, int chunk) { return row * ROW_CHUNKS + chunk; }
+
+// The eight bf16 of a chunk as fp32. A bf16 is the upper half of an fp32, so this is a shift or a mask each.
+__device__ __forceinline__ void unpack(uint4 chunk, float (&values)[CHUNK]) {
+    const unsigned int pairs[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+        values[2 * p] = __uint_as_float(pairs[p] << 16);
+        values[2 * p + 1] = __uint_as_float(pairs[p] & 0xffff0000u);
+    }
+}
+
+// Eight fp32 as the bf16 of a chunk, rounded to nearest even.
+__device__ __forceinline__ uint4 pack(const float (&values)[CHUNK]) {
+    unsigned int pairs[4];
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(values[2 * p], values[2 * p + 1]);
+        pairs[p] = reinterpret_cast<const unsigned int&>(pair);
+    }
+    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B, __nv_bfloat16* __restrict__ C,
+       int M, int N, int K) {
+    __shared__ __align__(1024) uint4 A_tile[BM * ROW_CHUNKS];
+    __shared__ __align__(1024) uint4 B_tile[BN / 64 * BOX_CHUNKS];
+
+    // A warp's lanes are 8 along M and 4 along N. The rows of a thread lie 8 apart, so that the eight lanes of a
+    // quarter-warp, which a 128-bit load serves together, read eight rows with eight different `row % 8`.
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int thread_row = warp / 4 * 64 + lane % 8;      // of the CTA's 128 rows
+    const int thread_chunk = warp % 4 * 4 + lane / 8;     // of the CTA's 16 chunks of columns
+    const uint4* B_box = B_tile + thread_chunk / ROW_CHUNKS * BOX_CHUNKS;
+
+    // The matrices as chunks, from this CTA's first row of A and first column of B on.
+    const size_t A_stride = K / CHUNK, B_stride = N / CHUNK;
+    const uint4* A_chunks = reinterpret_cast<const uint4*>(A) + blockIdx.y * BM * A_stride;
+    const uint4* B_chunks = reinterpret_cast<const uint4*>(B) + blockIdx.x * (BN / CHUNK);
+    uint4* C_chunks = reinterpret_cast<uint4*>(C) + blockIdx.y * BM * B_stride + blockIdx.x * (BN / CHUNK);
+
+    float sums[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+        // 1. Load: a thread moves four chunks of each tile; eight lanes cover a row of 128 bytes (coalesced).
+#pragma unroll
+        for (int i = 0; i < BM * ROW_CHUNKS / THREADS; ++i) {
+            const int index = i * THREADS + threadIdx.x;
+            const int row = index / ROW_CHUNKS, chunk = index % ROW_CHUNKS;
+            A_tile[chunk_index(row, chunk)] = A_chunks[row * A_stride + k0 / CHUNK + chunk];
+        }
+#pragma unroll
+        for (int i = 0; i < BN / 64 * BOX_CHUNKS / THREADS; ++i) {
+            const int index = i * THREADS + threadIdx.x;
+            const int box = index / BOX_CHUNKS, row = index / ROW_CHUNKS % BK, chunk = index % ROW_CHUNKS;
+            B_tile[box * BOX_CHUNKS + chunk_index(row, chunk)] =
+                B_chunks[(k0 + row) * B_stride + box * ROW_CHUNKS + chunk];
+        }
+        __syncthreads();   // the tiles are read by other threads than wrote them
+
+        // 2. Multiply: a chunk of A holds eight steps of k for one of the thread's rows; each of these steps then
+        //    needs one chunk of B.
+#pragma unroll 1
+        for (int k_chunk = 0; k_chunk < ROW_CHUNKS; ++k_chunk) {
+            float a[TM][CHUNK];
+#pragma unroll
+            for (int i = 0; i < TM; ++i) unpack(A_tile[chunk_index(thread_row + 8 * i, k_chunk)], a[i]);
+#pragma unroll
+            for (int k = 0; k < CHUNK; ++k) {
+                float b[TN];
+                unpack(B_box[chunk_index(k_chunk * CHUNK + k, thread_chunk % ROW_CHUNKS)], b);
+#pragma unroll
+                for (int i = 0; i < TM; ++i)
+#pragma unroll
+                    for (int j = 0; j < TN; ++j) sums[i][j] += a[i][k] * b[j];
+            }
+        }
+        __syncthreads();   // nobody overwrites a tile that a slower warp still reads
+    }
+
+    // 3. Store: a thread's eight columns are one chunk of a row of C; four lanes write 64 neighbouring bytes.
+#pragma unroll
+    for (int i = 0; i < TM; ++i) C_chunks[(thread_row + 8 * i) * B_stride + thread_chunk] = pack(sums[i]);
+}
