@@ -1,0 +1,44 @@
+# Two commands matter: `make` runs the ladder, `make test` the tests. Both set up .venv themselves.
+#
+# All paths are relative, so that the folder may have any name.
+PYTHON ?=
+PY := .venv/bin/python
+
+# Settings of the caller that would leak into the environment made here.
+unexport PYTHONPATH PYTHONHOME MPLBACKEND
+
+.DEFAULT_GOAL := all
+.PHONY: all setup notebooks ladder test lint lab record browser clean help
+
+all: notebooks ladder  ## set up, run every notebook into build/notebooks, draw build/ladder.png
+
+setup:  ## make .venv from requirements.lock (PYTHON=... chooses the interpreter)
+	@sh scripts/setup.sh '$(PYTHON)'
+
+notebooks: setup  ## run every notebook, results in build/notebooks
+	$(PY) -m helpers run --output-dir build/notebooks
+
+ladder: notebooks  ## draw build/ladder.png
+	MPLBACKEND=Agg $(PY) -m helpers plot --output build/ladder.png
+
+test: setup  ## run the tests; needs no GPU
+	MPLBACKEND=Agg $(PY) -m pytest
+
+lint: setup  ## check the style of the Python code and of the notebooks
+	$(PY) -m ruff check .
+
+lab: setup  ## open JupyterLab on the first notebook
+	$(PY) -m jupyter lab notebooks/01_coalescing.ipynb
+
+record: setup  ## measure the whole ladder again (needs a Hopper GPU)
+	$(PY) -m helpers record
+
+browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium and chromedriver)
+	$(PY) -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt
+	$(PY) -m pytest tests/browser
+
+clean:  ## remove build/ and .venv
+	rm -rf build .venv
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):.*## */\1\t/' | while IFS="$$(printf '\t')" read -r target text; do printf '    make %-10s %s\n' "$$target" "$$text"; done

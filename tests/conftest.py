@@ -1,0 +1,48 @@
+"""What all tests share: no display, and skips that name their reason.
+
+Mark a test `compiler`, `gpu` or `hopper` if it needs one; it is skipped with the reason where there
+is none.
+"""
+
+import os
+import shutil
+
+import pytest
+
+# Before anything imports pyplot: a test must not open a window, nor need a notebook's backend.
+os.environ["MPLBACKEND"] = "Agg"
+
+
+def has_compiler() -> bool:
+    """Whether the emulator can be built: $CXX, g++ or clang++ is a program here."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name)
+
+
+def compute_capability() -> str | None:
+    """'9.0' and the like of the first GPU; None without a GPU or a driver."""
+    try:
+        import cupy
+
+        if not cupy.cuda.is_available():
+            return None
+        digits = cupy.cuda.Device(0).compute_capability
+    except Exception:  # a broken driver is as good as none, and must not stop the other tests
+        return None
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = {name for item in items for name in ("compiler", "gpu", "hopper") if item.get_closest_marker(name)}
+    reasons: dict[str, str] = {}
+    if "compiler" in marked and not has_compiler():
+        reasons["compiler"] = "no C++ compiler: install g++, or name one in $CXX"
+    if marked & {"gpu", "hopper"}:
+        capability = compute_capability()
+        if capability is None:
+            reasons["gpu"] = reasons["hopper"] = "no CUDA GPU answers on this machine"
+        elif capability != "9.0":
+            reasons["hopper"] = f"needs compute capability 9.0, this GPU has {capability}"
+    for item in items:
+        for name, reason in reasons.items():
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
