@@ -78,10 +78,10 @@ RUNGS: tuple[Rung, ...] = (
         number=3,
         name="03_register_tiling",
         title="Register tiling",
-        idea="each thread keeps an 8 x 8 tile of C in registers",
-        tile=(128, 128, 64),
+        idea="each thread keeps an 8 x 16 tile of C in registers",
+        tile=(128, 256, 64),
         block=(256,),
-        multiples=(128, 128, 64),
+        multiples=(128, 256, 64),
         alignment=16,
     ),
 )

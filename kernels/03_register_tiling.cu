@@ -1,23 +1,23 @@
-// 03_register_tiling: each thread keeps an 8 x 8 tile of C in registers.
+// 03_register_tiling: each thread keeps an 8 x 16 tile of C in registers.
 //
-// Idea      Sixteen values from shared memory (8 of A, 8 of B) feed 64 multiply-adds. In 02_smem_tiling two values
+// Idea      24 values from shared memory (8 of A, 16 of B) feed 128 multiply-adds. In 02_smem_tiling two values
 //           fed one. Loads are 128 bits wide: one instruction brings a chunk of eight bf16.
-// Changed   The CTA's tile grew to 128 x 128, a step to 64 deep; a thread owns 64 elements of C instead of one.
+// Changed   The CTA's tile grew to 128 x 256, a step to 64 deep; a thread owns 128 elements of C instead of one.
 //           The tiles stay bf16, in rows of 128 bytes: the shape that TMA will write in 05_tma.
-// Layout    A_tile: 128 rows (m) of 64 bf16 (k). B_tile: two boxes of 64 rows (k) of 64 bf16 (n).
+// Layout    A_tile: 128 rows (m) of 64 bf16 (k). B_tile: four boxes of 64 rows (k) of 64 bf16 (n).
 //           A row is eight chunks of 16 bytes, and its 128 bytes are all 32 banks once. So the reads of A below,
 //           eight rows at the same chunk, meet in the same four banks: the conflict that 04_swizzling removes.
-// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. M and N multiples of 128, K of 64;
-//           bases 16-byte aligned.
+// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. M a multiple of 128, N of
+//           256, K of 64; bases 16-byte aligned.
 // Launch    grid (N / BN, M / BM), block (THREADS).
 #include <cuda_bf16.h>
 
-constexpr int BM = 128, BN = 128, BK = 64;   // the CTA's tile of C, and the depth of a step
-constexpr int THREADS = 256;                 // 8 warps, 2 along M and 4 along N; each computes 64 x 32 of C
-constexpr int TM = 8, TN = 8;                // a thread's tile of C
+constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
+constexpr int THREADS = 256;                 // 8 warps, 2 along M and 4 along N; each computes 64 x 64 of C
 constexpr int CHUNK = 8;                     // bf16 in 16 bytes, the widest load
+constexpr int TM = 8, TN = 2;                // a thread's tile of C: 8 rows, 2 chunks of columns
 constexpr int ROW_CHUNKS = 64 / CHUNK;       // chunks in a 128-byte row of a shared tile
-constexpr int BOX_CHUNKS = BK * ROW_CHUNKS;  // chunks in one 64 x 64 box of B
+constexpr int BOX_CHUNKS = BK * ROW_CHUNKS;  // chunks in one 64 x 64 box of B, the share of one warp column
 
 // Place of a chunk in a shared tile.
 __device__ __forceinline__ int chunk_index(int row, int chunk) { return row * ROW_CHUNKS + chunk; }
@@ -52,9 +52,9 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
     // A warp's lanes are 8 along M and 4 along N. The rows of a thread lie 8 apart, so that the eight lanes of a
     // quarter-warp, which a 128-bit load serves together, read eight rows with eight different `row % 8`.
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_row = warp / 4 * 64 + lane % 8;      // of the CTA's 128 rows
-    const int thread_chunk = warp % 4 * 4 + lane / 8;     // of the CTA's 16 chunks of columns
-    const uint4* B_box = B_tile + thread_chunk / ROW_CHUNKS * BOX_CHUNKS;
+    const int box = warp % 4;                           // the warp's box of B, 64 of the CTA's 256 columns
+    const int thread_row = warp / 4 * 64 + lane % 8;    // the thread's rows: this one, then every 8th
+    const int thread_chunk = lane / 8;                  // the thread's chunks of the box: this one, then every 4th
 
     // The matrices as chunks, from this CTA's first row of A and first column of B on.
     const size_t A_stride = K / CHUNK, B_stride = N / CHUNK;
@@ -62,9 +62,9 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
     const uint4* B_chunks = reinterpret_cast<const uint4*>(B) + blockIdx.x * (BN / CHUNK);
     uint4* C_chunks = reinterpret_cast<uint4*>(C) + blockIdx.y * BM * B_stride + blockIdx.x * (BN / CHUNK);
 
-    float sums[TM][TN] = {};
+    float sums[TM][TN][CHUNK] = {};
     for (int k0 = 0; k0 < K; k0 += BK) {
-        // 1. Load: a thread moves four chunks of each tile; eight lanes cover a row of 128 bytes (coalesced).
+        // 1. Load: a thread moves 4 chunks of A and 8 of B; eight lanes cover a row of 128 bytes (coalesced).
 #pragma unroll
         for (int i = 0; i < BM * ROW_CHUNKS / THREADS; ++i) {
             const int index = i * THREADS + threadIdx.x;
@@ -74,14 +74,14 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
 #pragma unroll
         for (int i = 0; i < BN / 64 * BOX_CHUNKS / THREADS; ++i) {
             const int index = i * THREADS + threadIdx.x;
-            const int box = index / BOX_CHUNKS, row = index / ROW_CHUNKS % BK, chunk = index % ROW_CHUNKS;
-            B_tile[box * BOX_CHUNKS + chunk_index(row, chunk)] =
-                B_chunks[(k0 + row) * B_stride + box * ROW_CHUNKS + chunk];
+            const int to_box = index / BOX_CHUNKS, row = index / ROW_CHUNKS % BK, chunk = index % ROW_CHUNKS;
+            B_tile[to_box * BOX_CHUNKS + chunk_index(row, chunk)] =
+                B_chunks[(k0 + row) * B_stride + to_box * ROW_CHUNKS + chunk];
         }
         __syncthreads();   // the tiles are read by other threads than wrote them
 
         // 2. Multiply: a chunk of A holds eight steps of k for one of the thread's rows; each of these steps then
-        //    needs one chunk of B.
+        //    needs two chunks of B.
 #pragma unroll 1
         for (int k_chunk = 0; k_chunk < ROW_CHUNKS; ++k_chunk) {
             float a[TM][CHUNK];
@@ -89,18 +89,24 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
             for (int i = 0; i < TM; ++i) unpack(A_tile[chunk_index(thread_row + 8 * i, k_chunk)], a[i]);
 #pragma unroll
             for (int k = 0; k < CHUNK; ++k) {
-                float b[TN];
-                unpack(B_box[chunk_index(k_chunk * CHUNK + k, thread_chunk % ROW_CHUNKS)], b);
 #pragma unroll
-                for (int i = 0; i < TM; ++i)
+                for (int j = 0; j < TN; ++j) {
+                    float b[CHUNK];
+                    unpack(B_tile[box * BOX_CHUNKS + chunk_index(k_chunk * CHUNK + k, thread_chunk + 4 * j)], b);
 #pragma unroll
-                    for (int j = 0; j < TN; ++j) sums[i][j] += a[i][k] * b[j];
+                    for (int i = 0; i < TM; ++i)
+#pragma unroll
+                        for (int c = 0; c < CHUNK; ++c) sums[i][j][c] += a[i][k] * b[c];
+                }
             }
         }
         __syncthreads();   // nobody overwrites a tile that a slower warp still reads
     }
 
-    // 3. Store: a thread's eight columns are one chunk of a row of C; four lanes write 64 neighbouring bytes.
+    // 3. Store: a chunk is eight neighbours in a row of C; four lanes write 64 bytes, two whole sectors.
 #pragma unroll
-    for (int i = 0; i < TM; ++i) C_chunks[(thread_row + 8 * i) * B_stride + thread_chunk] = pack(sums[i]);
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j)
+            C_chunks[(thread_row + 8 * i) * B_stride + box * ROW_CHUNKS + thread_chunk + 4 * j] = pack(sums[i][j]);
 }
