@@ -1,0 +1,70 @@
+"""How many passes (wavefronts) one warp request of shared memory takes.
+
+Shared memory has 32 banks of 4-byte words; in a pass every bank gives one word, to as many lanes as want that word.
+Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later. How wide accesses are split
+is not in the guide; `lane_phases` holds that rule and nothing else does.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from helpers.models.coalescing import check_addresses
+from helpers.models.machine import BANK_BYTES, BANKS, WARP
+
+
+@dataclass(frozen=True)
+class Wavefronts:
+    """The passes of one warp request.
+
+    phase_of_lane: int, shape (32,): the phase in which a lane is served, -1 for an idle lane.
+    words: distinct 4-byte words that each phase wants from each bank, int, shape (phases, 32).
+    """
+
+    phase_of_lane: np.ndarray
+    words: np.ndarray
+
+    @property
+    def per_phase(self) -> tuple[int, ...]:
+        """Passes of each phase: the largest number of distinct words that it wants from one bank."""
+        return tuple(int(count) for count in self.words.max(axis=1))
+
+    @property
+    def count(self) -> int:
+        """Passes of the whole request."""
+        return sum(self.per_phase)
+
+    @property
+    def ideal(self) -> int:
+        """Passes without conflicts: one for each phase that has an active lane."""
+        return sum(count > 0 for count in self.per_phase)
+
+    @property
+    def conflict(self) -> float:
+        """Passes over the ideal; 1 means free of conflicts."""
+        return self.count / self.ideal
+
+
+def lane_phases(width: int) -> np.ndarray:
+    """The phase of each lane (int, shape (32,)) for accesses of `width` bytes a lane. The phase rule.
+
+    A phase moves at most 128 bytes: up to 4 bytes a lane the whole warp is one phase, 8 bytes go by half-warps,
+    16 bytes by quarter-warps of eight neighbouring lanes. Phases are not merged, even if they want the same words.
+    """
+    phases = max(1, WARP * width // (BANKS * BANK_BYTES))
+    return np.arange(WARP) * phases // WARP
+
+
+def warp_wavefronts(addresses: np.ndarray, width: int = 4) -> Wavefronts:
+    """Count the passes for a warp's 32 shared-memory byte addresses (int64, shape (32,)) of `width` bytes each.
+
+    A negative address is an idle lane. Raises ArgumentError as `coalescing.warp_traffic` does.
+    """
+    addresses = check_addresses(addresses, width)
+    phases = lane_phases(width)
+    words = np.zeros((phases.max() + 1, BANKS), dtype=np.int64)
+    for phase in range(len(words)):
+        starts = addresses[(phases == phase) & (addresses >= 0)]
+        distinct = np.unique((starts[:, None] + np.arange(width)) // BANK_BYTES)
+        words[phase] = np.bincount(distinct % BANKS, minlength=BANKS)
+    return Wavefronts(np.where(addresses >= 0, phases, -1), words)

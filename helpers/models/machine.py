@@ -1,0 +1,70 @@
+"""The numbers of a GPU that the models need, with their sources.
+
+Sources: NVIDIA H100 and H200 datasheets (clock, memory, dense tensor peak); CUDA C++ Programming Guide, "Compute
+Capabilities", 9.0 (registers, shared memory, threads and CTAs per SM, 32 banks of 4 bytes); NVIDIA H100 Tensor
+Core GPU Architecture whitepaper (128 fp32 lanes, 4 schedulers, 256 KB of L1 and shared memory per SM).
+"""
+
+from dataclasses import dataclass
+
+WARP = 32                # lanes
+SECTOR_BYTES = 32        # the unit in which global memory answers
+LINE_BYTES = 128         # an L1 line, four sectors
+BANKS = 32               # of shared memory
+BANK_BYTES = 4           # one bank gives one 4-byte word a clock
+ROW_BYTES = BANKS * BANK_BYTES   # all banks once: what shared memory gives in a clock
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. Bytes, bytes per second and hertz throughout; `None` where nobody publishes the figure.
+
+    clock_hz: the highest SM clock. dense_tflops: bf16 on the tensor cores without sparsity, datasheet.
+    l2_bytes_per_clock_sm: what one SM can take in from L2 a clock.
+    l1_bytes_per_sm: L1 and shared memory together, of which shared memory can have `shared_bytes_per_sm`.
+    """
+
+    name: str
+    sm_count: int
+    clock_hz: float
+    hbm_bytes: float
+    hbm_bandwidth: float
+    l2_bytes: float
+    dense_tflops: float
+    fp32_lanes_per_sm: int = 128
+    schedulers_per_sm: int = 4
+    shared_bytes_per_clock_sm: int = ROW_BYTES
+    l2_bytes_per_clock_sm: int = 64
+    registers_per_sm: int = 65_536
+    l1_bytes_per_sm: int = 256 * 1024
+    shared_bytes_per_sm: int = 228 * 1024
+    shared_bytes_per_cta: int = 227 * 1024
+    threads_per_sm: int = 2048
+    ctas_per_sm: int = 32
+
+    @property
+    def fp32_tflops(self) -> float:
+        """Peak of the CUDA cores: SMs x lanes x 2 FLOP (a fused multiply-add) x clock."""
+        return self.sm_count * self.fp32_lanes_per_sm * 2 * self.clock_hz / 1e12
+
+    @property
+    def shared_bandwidth(self) -> float:
+        """Bytes per second of all shared memories together, at the highest clock."""
+        return self.sm_count * self.shared_bytes_per_clock_sm * self.clock_hz
+
+    @property
+    def l2_bandwidth(self) -> float:
+        """Bytes per second that all SMs together can take in from L2, at the highest clock: an upper bound."""
+        return self.sm_count * self.l2_bytes_per_clock_sm * self.clock_hz
+
+    @property
+    def register_bandwidth(self) -> float:
+        """Bytes per second that the register files feed to the CUDA cores: three 4-byte operands per lane and clock."""
+        return self.sm_count * self.fp32_lanes_per_sm * 3 * 4 * self.clock_hz
+
+
+_MIB = 2**20
+
+H200 = Gpu("H200", 132, 1.980e9, hbm_bytes=141e9, hbm_bandwidth=4.8e12, l2_bytes=60 * _MIB, dense_tflops=989.4)
+H100_SXM = Gpu("H100 SXM", 132, 1.980e9, hbm_bytes=80e9, hbm_bandwidth=3.35e12, l2_bytes=50 * _MIB, dense_tflops=989.4)
+H100_PCIE = Gpu("H100 PCIe", 114, 1.755e9, hbm_bytes=80e9, hbm_bandwidth=2e12, l2_bytes=50 * _MIB, dense_tflops=756.0)

@@ -1,0 +1,178 @@
+"""Upper bounds for the speed of a rung, written down before it is measured.
+
+Each bound takes one resource of the GPU and asks how fast the rung would be if nothing else cost anything; the lowest
+one is the prediction. Per clock an SM issues 4 warp instructions, does 4 x 32 fp32 multiply-adds, and passes one
+wavefront of at most 128 bytes through L1 or shared memory (NVIDIA H100 whitepaper; CUDA C++ Programming Guide,
+"Compute Capabilities"). That one L1 wavefront serves one 128-byte line is an assumption of this model.
+"""
+
+from dataclasses import dataclass
+
+from helpers.errors import ArgumentError
+from helpers.models.banks import warp_wavefronts
+from helpers.models.coalescing import lane_addresses, warp_traffic
+from helpers.models.machine import H200, WARP, Gpu
+from helpers.models.register_tile import CHUNK, RegisterTile
+from helpers.models.tiling import shared_loads, tile_traffic
+from helpers.rungs import Rung, find_rung
+
+
+def number(value: float) -> str:
+    """Three digits without an exponent: 0.507, 8.36, 66.9, 267, 6,553."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One resource: its name, the TFLOP/s that it allows, and where the figure comes from (one phrase)."""
+
+    name: str
+    tflops: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All bounds of one rung. Printed, it is a table, the lowest bound first."""
+
+    title: str
+    bounds: tuple[Bound, ...]
+
+    @property
+    def limit(self) -> Bound:
+        """The lowest bound: the prediction."""
+        return min(self.bounds, key=lambda bound: bound.tflops)
+
+    def gap(self, measured: float) -> float:
+        """Measured TFLOP/s over the predicted bound: 1 is the bound itself."""
+        return measured / self.limit.tflops
+
+    def report(self, measured: float) -> str:
+        """Bound, measured, gap, in one line."""
+        return (
+            f"bound {number(self.limit.tflops)} TFLOP/s ({self.limit.name}), measured {number(measured)} TFLOP/s: "
+            f"{self.gap(measured):.0%} of the bound."
+        )
+
+    def __str__(self) -> str:
+        ordered = sorted(self.bounds, key=lambda bound: bound.tflops)
+        width = max(len(bound.name) for bound in ordered)
+        lines = [f"{bound.name:<{width}}  {number(bound.tflops):>7} TFLOP/s  {bound.reason}" for bound in ordered]
+        return "\n".join([self.title, *lines])
+
+
+@dataclass(frozen=True)
+class WarpWork:
+    """What a warp does for `fmas` multiply-add instructions of 32 lanes each.
+
+    instructions: all warp instructions issued, the multiply-adds among them. wavefronts: passes through L1 or shared
+    memory; `path` says which. Both may be fractions, as averages over a loop.
+    """
+
+    fmas: float
+    instructions: float
+    wavefronts: float
+    path: str
+
+
+def predict(
+    rung: "str | int | Rung",
+    m: int = 4096,
+    n: int = 4096,
+    k: int = 4096,
+    gpu: Gpu = H200,
+    entry: str = "matmul",
+    swizzle: bool = False,
+    a_vector: int = 4,
+) -> Prediction:
+    """The bounds of a rung for C[m,n] = A[m,k] @ B[k,n] on `gpu`.
+
+    entry: 'matmul', or 'matmul_uncoalesced' for rung 1. swizzle: rung 3 with its shared tiles swizzled (rung 4).
+    a_vector: elements of A that one shared load of rung 2 brings; the compiler makes it 4, the source says 1.
+    Raises ArgumentError for a rung that has no model yet.
+    """
+    found = find_rung(rung)
+    if found.number == 1:
+        work, tile = _coalescing_work(n, k, entry), (32, 32)
+    elif found.number == 2:
+        work, tile = _smem_tiling_work(a_vector), (32, 32)
+    elif found.number == 3:
+        work, tile = _register_tiling_work(RegisterTile(), swizzle), (128, 128)
+    else:
+        raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 3.")
+    name = found.name if entry == "matmul" else f"{found.name} ({entry})"
+    title = f"{name}, M={m} N={n} K={k}, {gpu.name}: upper bounds"
+    return Prediction(title, (*_sm_bounds(work, gpu), *_memory_bounds(m, n, k, tile, gpu)))
+
+
+def _coalescing_work(n: int, k: int, entry: str) -> WarpWork:
+    """Rung 1 per step of k and warp: a load of A, a load of B, two conversions, one multiply-add."""
+    if entry == "matmul":
+        a, b = lane_addresses(lambda lane: 0), lane_addresses(lambda lane: lane)
+    elif entry == "matmul_uncoalesced":
+        a, b = lane_addresses(lambda lane: lane * k), lane_addresses(lambda lane: 0)
+    else:
+        raise ArgumentError(f"entry is {entry!r}: rung 1 has 'matmul' and 'matmul_uncoalesced'.")
+    wavefronts = warp_traffic(a).lines + warp_traffic(b).lines
+    return WarpWork(fmas=1, instructions=5, wavefronts=wavefronts, path="L1")
+
+
+def _smem_tiling_work(a_vector: int) -> WarpWork:
+    """Rung 2 per step of k and warp: a broadcast of A (one load for `a_vector` steps), a row of B, one multiply-add."""
+    loads = shared_loads(1, 1, vector_a=a_vector).loads
+    return WarpWork(fmas=1, instructions=1 + loads, wavefronts=loads, path="shared memory")
+
+
+def _register_tiling_work(tile: RegisterTile, swizzle: bool) -> WarpWork:
+    """Rung 3 per 8 steps of k and warp: 8 + 8 loads of 128 bits, a conversion per value, 512 multiply-adds.
+
+    The stores that fill the tiles are spread over the step's `cta_k / 8` rounds.
+    """
+    rows, columns = tile.thread_m, tile.thread_n
+    reads_a = [warp_wavefronts(tile.a_addresses(0, i, 0, swizzle), 16).count for i in range(rows)]
+    reads_b = [
+        warp_wavefronts(tile.b_addresses(0, row, chunk, swizzle), 16).count
+        for row in range(CHUNK)
+        for chunk in range(columns // CHUNK)
+    ]
+    store = warp_wavefronts(lane_addresses(lambda lane: lane, 16), 16).count   # whole rows: no conflicts
+    stores = (tile.cta_m + tile.cta_n) / tile.threads   # 16-byte stores of a thread per 8 steps of k
+    fmas = rows * columns * CHUNK
+    conversions = (rows + columns) * CHUNK
+    return WarpWork(
+        fmas=fmas,
+        instructions=fmas + conversions + len(reads_a) + len(reads_b) + stores,
+        wavefronts=sum(reads_a) + sum(reads_b) + stores * store,
+        path="shared memory",
+    )
+
+
+def _sm_bounds(work: WarpWork, gpu: Gpu) -> tuple[Bound, ...]:
+    """Bounds inside the SM: arithmetic, issue slots, wavefronts."""
+    flop_per_clock = work.fmas * WARP * 2 * gpu.sm_count
+    lanes = gpu.fp32_lanes_per_sm
+    issue = flop_per_clock * gpu.schedulers_per_sm / work.instructions * gpu.clock_hz / 1e12
+    passes = flop_per_clock / work.wavefronts * gpu.clock_hz / 1e12
+    return (
+        Bound("fp32 arithmetic", gpu.fp32_tflops, f"{gpu.sm_count} SMs x {lanes} lanes x 2 FLOP x clock"),
+        Bound("issue slots", issue, f"{work.instructions / work.fmas:.3g} instructions per multiply-add"),
+        Bound(f"{work.path} wavefronts", passes, f"{work.wavefronts / work.fmas:.3g} wavefronts per multiply-add"),
+    )
+
+
+def _memory_bounds(m: int, n: int, k: int, tile: tuple[int, int], gpu: Gpu) -> tuple[Bound, ...]:
+    """Bounds outside the SM: every CTA fetches its operands once from L2, HBM gives each element once."""
+    traffic = tile_traffic(m, n, k, *tile)
+    once = tile_traffic(m, n, k, m, n)
+    return (
+        Bound(
+            "L2 to SM",
+            traffic.intensity * gpu.l2_bandwidth / 1e12,
+            f"{number(traffic.intensity)} FLOP per byte, {gpu.l2_bytes_per_clock_sm} bytes per clock and SM",
+        ),
+        Bound(
+            "HBM",
+            once.intensity * gpu.hbm_bandwidth / 1e12,
+            f"{number(once.intensity)} FLOP per byte if each byte travels once",
+        ),
+    )

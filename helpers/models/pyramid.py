@@ -1,0 +1,50 @@
+"""The memory pyramid: the nearer to the arithmetic, the smaller and the faster.
+
+Sources: datasheet (HBM size and bandwidth); CUDA C++ Programming Guide, "Compute Capabilities" (registers and shared
+memory per SM); 'computed' bandwidths are bytes per clock and SM times SMs times the highest clock, an upper bound.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from helpers.errors import ArgumentError
+from helpers.models.machine import H200, Gpu
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """One level. size: bytes on the whole GPU. bandwidth: bytes per second of the whole GPU.
+
+    source: of the bandwidth: 'datasheet', 'computed' or 'measured'. scope: who shares it.
+    """
+
+    name: str
+    size: float
+    bandwidth: float
+    source: str
+    scope: str
+
+
+def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tuple[MemoryLevel, ...]:
+    """The levels of `gpu` from the registers down to HBM.
+
+    measured: bandwidths in bytes per second by level name ('registers', 'shared memory', 'L2', 'HBM'), which replace
+    the ones of the datasheet. Raises ArgumentError for another name.
+    """
+    registers = gpu.sm_count * gpu.registers_per_sm * 4
+    l1 = gpu.sm_count * gpu.l1_bytes_per_sm
+    levels = (
+        MemoryLevel("registers", registers, gpu.register_bandwidth, "computed", "a thread"),
+        MemoryLevel("shared memory", l1, gpu.shared_bandwidth, "computed", "a CTA"),
+        MemoryLevel("L2", gpu.l2_bytes, gpu.l2_bandwidth, "computed", "all SMs"),
+        MemoryLevel("HBM", gpu.hbm_bytes, gpu.hbm_bandwidth, "datasheet", "all SMs"),
+    )
+    measured = dict(measured or {})
+    names = [level.name for level in levels]
+    for name in measured:
+        if name not in names:
+            raise ArgumentError(f"measured has the level {name!r}: the levels are {', '.join(names)}.")
+    return tuple(
+        replace(level, bandwidth=measured[level.name], source="measured") if level.name in measured else level
+        for level in levels
+    )
