@@ -88,24 +88,24 @@ def predict(
     """The bounds of a rung for C[m,n] = A[m,k] @ B[k,n] on `gpu`.
 
     entry: 'matmul', or 'matmul_uncoalesced' for rung 1. swizzle: rung 3 with its shared tiles swizzled (rung 4).
-    a_vector: elements of A that one shared load of rung 2 brings; the compiler makes it 4, the source says 1.
+    a_vector: elements of A that one shared load of rung 2 brings: 1 in the source, 4 once compiled.
     Raises ArgumentError for a rung that has no model yet.
     """
     found = find_rung(rung)
     if found.number == 1:
-        work, tile = _coalescing_work(n, k, entry), (32, 32)
+        work = _coalescing_work(k, entry)
     elif found.number == 2:
-        work, tile = _smem_tiling_work(a_vector), (32, 32)
+        work = _smem_tiling_work(a_vector)
     elif found.number == 3:
-        work, tile = _register_tiling_work(RegisterTile(), swizzle), (128, 128)
+        work = _register_tiling_work(RegisterTile(), swizzle)
     else:
         raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 3.")
-    name = found.name if entry == "matmul" else f"{found.name} ({entry})"
+    name = found.name + (f" ({entry})" if entry != "matmul" else "") + (" with swizzle" if swizzle else "")
     title = f"{name}, M={m} N={n} K={k}, {gpu.name}: upper bounds"
-    return Prediction(title, (*_sm_bounds(work, gpu), *_memory_bounds(m, n, k, tile, gpu)))
+    return Prediction(title, (*_sm_bounds(work, gpu), *_memory_bounds(m, n, k, found.tile[:2], gpu)))
 
 
-def _coalescing_work(n: int, k: int, entry: str) -> WarpWork:
+def _coalescing_work(k: int, entry: str) -> WarpWork:
     """Rung 1 per step of k and warp: a load of A, a load of B, two conversions, one multiply-add."""
     if entry == "matmul":
         a, b = lane_addresses(lambda lane: 0), lane_addresses(lambda lane: lane)
@@ -120,11 +120,13 @@ def _coalescing_work(n: int, k: int, entry: str) -> WarpWork:
 def _smem_tiling_work(a_vector: int) -> WarpWork:
     """Rung 2 per step of k and warp: a broadcast of A (one load for `a_vector` steps), a row of B, one multiply-add."""
     loads = shared_loads(1, 1, vector_a=a_vector).loads
-    return WarpWork(fmas=1, instructions=1 + loads, wavefronts=loads, path="shared memory")
+    read_a = warp_wavefronts(lane_addresses(lambda lane: 0, 4 * a_vector), 4 * a_vector).count
+    read_b = warp_wavefronts(lane_addresses(lambda lane: lane, 4), 4).count
+    return WarpWork(fmas=1, instructions=1 + loads, wavefronts=read_a / a_vector + read_b, path="shared memory")
 
 
 def _register_tiling_work(tile: RegisterTile, swizzle: bool) -> WarpWork:
-    """Rung 3 per 8 steps of k and warp: 8 + 8 loads of 128 bits, a conversion per value, 512 multiply-adds.
+    """Rung 3 per 8 steps of k and warp: 8 + 16 loads of 128 bits, a conversion per value, 1,024 multiply-adds.
 
     The stores that fill the tiles are spread over the step's `cta_k / 8` rounds.
     """
@@ -135,7 +137,7 @@ def _register_tiling_work(tile: RegisterTile, swizzle: bool) -> WarpWork:
         for row in range(CHUNK)
         for chunk in range(columns // CHUNK)
     ]
-    store = warp_wavefronts(lane_addresses(lambda lane: lane, 16), 16).count   # whole rows: no conflicts
+    store = warp_wavefronts(lane_addresses(lambda lane: lane, 16), 16, "store").count   # whole rows: no conflicts
     stores = (tile.cta_m + tile.cta_n) / tile.threads   # 16-byte stores of a thread per 8 steps of k
     fmas = rows * columns * CHUNK
     conversions = (rows + columns) * CHUNK

@@ -1,7 +1,8 @@
 """Who owns which element of C's tile, and which shared-memory bytes a warp reads for it: the lane map of rung 3.
 
-A CTA's tile is split among warps, a warp's tile among lanes. Lanes lie 8 along M and 4 along N; a thread's rows are
-8 apart (`lane % 8 + 8 * i`), its columns neighbours (`lane // 8 * 8 + j`). Shared tiles are rows of 128 bytes.
+A CTA's tile is split among warps, a warp's tile among lanes. Lanes lie 8 along M and 4 along N. A thread's rows are
+every eighth one from `lane % 8` on, its columns whole chunks of eight neighbours: chunk `lane / 8`, then every fourth.
+Shared tiles are rows of 128 bytes, eight chunks of 16 bytes each.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ class RegisterTile:
     """
 
     cta_m: int = 128
-    cta_n: int = 128
+    cta_n: int = 256
     cta_k: int = 64
     warps_m: int = 2
     warps_n: int = 4
@@ -76,7 +77,8 @@ class RegisterTile:
 
     def columns(self, warp: int, lane: int) -> np.ndarray:
         """The columns of C's tile that a thread owns, int, shape (thread_n,)."""
-        return self.warp_origin(warp)[1] + lane // LANES_M * self.thread_n + np.arange(self.thread_n)
+        chunks = lane // LANES_M + LANES_N * np.arange(self.thread_n // CHUNK)
+        return self.warp_origin(warp)[1] + (chunks[:, None] * CHUNK + np.arange(CHUNK)).ravel()
 
     def owners(self) -> np.ndarray:
         """The thread that owns each element of C's tile, int, shape (cta_m, cta_n)."""
