@@ -53,29 +53,35 @@ def lane_phases(addresses: np.ndarray, width: int, op: str = "load") -> np.ndarr
 
     A phase moves at most 128 bytes: up to 4 bytes a lane the whole warp is one phase, 8 bytes go by half-warps,
     16 bytes by quarter-warps of eight neighbouring lanes. For a load, two neighbouring phases become one if its lanes
-    share addresses in pairs: every lane `i` with lane `i ^ 1`, or every lane `i` with lane `i ^ 2`.
+    share addresses in pairs: every lane `i` with lane `i ^ 1`, or every lane `i` with lane `i ^ 2`. Nothing else is
+    merged, and stores never are.
     """
-    phases = max(1, WARP * width // (BANKS * BANK_BYTES))
-    phase = np.arange(WARP) * phases // WARP
+    phases = max(1, WARP * width // ROW_BYTES)
+    lanes_per_phase = WARP // phases
+    phase_of_lane = np.arange(WARP) // lanes_per_phase
     if op == "store" or phases == 1:
-        return phase
-    lanes = np.arange(WARP)
-    merged = phase.copy()
-    for first in range(0, phases, 2):
-        pair = lanes[phase // 2 == first // 2]
-        for distance in (1, 2):
-            own, partner = addresses[pair], addresses[pair ^ distance]
-            if np.all((own == partner) | (own < 0) | (partner < 0)) and np.any((own >= 0) & (partner >= 0)):
-                merged[pair] = first
-    return np.unique(merged, return_inverse=True)[1]
+        return phase_of_lane
+    for first in range(0, WARP, 2 * lanes_per_phase):
+        lanes = np.arange(first, first + 2 * lanes_per_phase)
+        if any(_share_in_pairs(addresses, lanes, distance) for distance in (1, 2)):
+            phase_of_lane[lanes] = phase_of_lane[first]
+    return np.unique(phase_of_lane, return_inverse=True)[1]   # numbered without gaps
+
+
+def _share_in_pairs(addresses: np.ndarray, lanes: np.ndarray, distance: int) -> bool:
+    """Whether each active lane wants the same address as lane `i ^ distance`, if that is active, and some do."""
+    own, partner = addresses[lanes], addresses[lanes ^ distance]
+    both = (own >= 0) & (partner >= 0)
+    return bool(both.any() and (own == partner)[both].all())
 
 
 def warp_wavefronts(addresses: np.ndarray, width: int = 4, op: str = "load") -> Wavefronts:
     """Count the passes for a warp's 32 shared-memory byte addresses (int64, shape (32,)) of `width` bytes each.
 
-    A negative address is an idle lane. op: "load" or "store".
-    Raises ArgumentError as `coalescing.warp_traffic` does.
+    A negative address is an idle lane. op: 'load' or 'store'. Raises ArgumentError as `coalescing.warp_traffic` does.
     """
+    if op not in ("load", "store"):
+        raise ArgumentError(f"op is {op!r}: it must be 'load' or 'store'.")
     addresses = check_addresses(addresses, width)
     phases = lane_phases(addresses, width, op)
     words = np.zeros((phases.max() + 1, BANKS), dtype=np.int64)
