@@ -1,0 +1,391 @@
+"""Run the notebooks, keep them in one canonical form, and check what every notebook promises.
+
+    python -m helpers.notebooks canonicalise PATH...    rewrite notebooks in canonical form
+    python -m helpers.notebooks check PATH...           list what is wrong with them, exit 1 if anything
+
+The `.ipynb` is the source and is committed executed: its outputs are what a reader without a GPU
+sees. So the form on disk is fixed (nbformat 4.5, sorted keys, one-space indent, fixed metadata), and
+a run changes outputs only.
+"""
+
+import argparse
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import nbformat
+from ipykernel.kernelspec import get_kernel_dict
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+from helpers.errors import ArgumentError, CourseError
+from helpers.rungs import NOTEBOOK_DIR
+
+SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
+MAX_CODE_LINES = 15
+CELLS = (20, 35)
+WORDS = (800, 1500)
+MAX_BYTES = 1_000_000
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+KEPT_CELL_METADATA = ("tags",)
+CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+# Places of one machine: a folder of a file system's root followed by a name, or a drive letter.
+ABSOLUTE_PATH = re.compile(
+    r"(?<![\w.:/<~-])/(?:bin|etc|home|media|mnt|opt|private|root|srv|tmp|Users|usr|var|work|workspace)/[\w.-]+"
+    r"|(?<!\w)[A-Za-z]:\\\w"
+)
+OBJECT_ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
+PNG_HEAD = "iVBORw0KGgo"
+
+
+class NotebookError(CourseError, RuntimeError):
+    """A notebook did not run to its end: which cell, and why."""
+
+
+# Reading and writing
+
+
+def read_notebook(path: Path) -> NotebookNode:
+    """The notebook of a file, as nbformat 4.
+
+    Raises ArgumentError if the file is missing or is not a notebook.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ArgumentError(f"notebook {path} does not exist: give the path of an .ipynb file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"notebook {path} cannot be read ({error}): give the path of an .ipynb file.") from None
+    try:
+        notebook = nbformat.convert(nbformat.reader.reads(text), 4)
+        notebook.nbformat_minor = 5
+        for cell, name in zip(notebook.cells, _unique_ids(notebook.cells), strict=True):
+            cell.id = name
+        nbformat.validate(notebook)
+    except Exception as error:  # nbformat raises many kinds, from JSON's to AttributeError
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ArgumentError(f"notebook {path} is not a valid notebook ({reason}): restore it from git.") from None
+    return notebook
+
+
+def canonicalise(notebook: NotebookNode) -> NotebookNode:
+    """A copy in canonical form: fixed metadata, unique cell ids, execution counts 1, 2, 3, ... of executed cells.
+
+    Cell ids that are valid and unique stay, so that a diff of two versions lines up. Text, code and
+    outputs stay as they are, apart from blanks at the end of a cell.
+    """
+    cells = []
+    count = 0
+    for cell, name in zip(notebook.cells, _unique_ids(notebook.cells), strict=True):
+        kept = {key: cell.metadata[key] for key in KEPT_CELL_METADATA if cell.metadata.get(key)}
+        new = NotebookNode(
+            cell_type=cell.cell_type,
+            id=name,
+            metadata=NotebookNode(kept),
+            source=cell.source.rstrip(),
+        )
+        if cell.cell_type == "code":
+            executed = cell.get("execution_count") is not None and new.source != ""
+            count += executed
+            new.execution_count = count if executed else None
+            new.outputs = [_canonical_output(output, new.execution_count) for output in cell.outputs]
+        elif cell.get("attachments"):
+            new.attachments = cell.attachments
+        cells.append(new)
+    return NotebookNode(cells=cells, metadata=nbformat.from_dict(METADATA), nbformat=4, nbformat_minor=5)
+
+
+def _unique_ids(cells: Sequence[NotebookNode]) -> list[str]:
+    """One id per cell: its own if that is valid and not taken, else one made from its place."""
+    names: list[str] = []
+    for number, cell in enumerate(cells, 1):
+        name = str(cell.get("id", ""))
+        if not CELL_ID.fullmatch(name) or name in names:
+            name = f"cell-{number:02d}"
+        while name in names:
+            name += "-again"
+        names.append(name)
+    return names
+
+
+def _canonical_output(output: NotebookNode, count: int | None) -> NotebookNode:
+    new = NotebookNode({key: value for key, value in output.items() if key != "transient"})
+    if new.output_type == "execute_result":
+        new.execution_count = count
+    return new
+
+
+def canonical_text(notebook: NotebookNode) -> str:
+    """The bytes, as text, that a canonical notebook has on disk."""
+    return nbformat.writes(canonicalise(notebook), version=4).rstrip("\n") + "\n"
+
+
+def is_canonical(path: Path) -> bool:
+    """Whether the file is byte for byte what `write_notebook` would write."""
+    return Path(path).read_text(encoding="utf-8") == canonical_text(read_notebook(path))
+
+
+def write_notebook(notebook: NotebookNode, path: Path) -> None:
+    """Write a notebook in canonical form; the old file stays whole if that fails.
+
+    Raises ArgumentError if the folder cannot be written.
+    """
+    path = Path(path)
+    text = canonical_text(notebook)
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise ArgumentError(
+            f"output folder {path.parent} cannot be written ({error.strerror}): give another folder."
+        ) from None
+
+
+# Running
+
+
+class _ThisEnvironment(AsyncKernelManager):
+    """The kernel of the running interpreter, whatever kernels the user has registered elsewhere."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        return KernelSpec(**get_kernel_dict(extra_arguments=["--log-level=ERROR"]))
+
+
+def run_notebook(path: Path, output_dir: Path, timeout: float = 600.0) -> Path:
+    """Run all cells of a notebook in a fresh kernel and write the result to `output_dir`, under the same name.
+
+    timeout: seconds that one cell may take. The cells run with notebooks/ as their folder, so that
+    what they print names no place of this machine. Returns the path written.
+
+    Raises NotebookError if a cell fails; what ran until there is then in `output_dir`, unless that is
+    where the notebook came from. Raises ArgumentError if the notebook cannot be read or the folder
+    cannot be written.
+    """
+    path, output_dir = Path(path), Path(output_dir)
+    notebook = read_notebook(path)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    target = output_dir / path.name
+    in_place = target.resolve() == path.resolve()
+    if not in_place:
+        write_notebook(notebook, target)  # before the run, so that an unwritable folder is found now
+
+    folder = NOTEBOOK_DIR if NOTEBOOK_DIR.is_dir() else path.resolve().parent
+    with tempfile.TemporaryDirectory(prefix="hopper-") as scratch:
+        client = NotebookClient(
+            notebook,
+            timeout=timeout,
+            kernel_name="python3",
+            kernel_manager_class=_ThisEnvironment,
+            resources={"metadata": {"path": str(folder)}},
+            record_timing=False,
+            allow_errors=False,
+        )
+        try:
+            _execute(client, _kernel_environment(Path(scratch)))
+        except CellExecutionError as error:
+            problem = f"{error.ename}: {error.evalue}".strip().splitlines()[0]
+        except CellTimeoutError:
+            problem = f"it took more than {timeout:g} s"
+        except DeadKernelError:
+            problem = "the Python process died"
+        else:
+            write_notebook(notebook, target)
+            return target
+
+    place = "the file is unchanged" if in_place else f"what ran until there is in {target}"
+    if not in_place:
+        write_notebook(notebook, target)
+    raise NotebookError(f"notebook {path.name} failed in cell {_last_cell(notebook)} ({problem}); {place}.")
+
+
+def _execute(client: NotebookClient, environment: dict[str, str]) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(client.async_execute(env=environment))
+    else:  # called from a notebook: its own loop is busy, nbclient knows how to nest
+        client.execute(env=environment)
+
+
+def _kernel_environment(scratch: Path) -> dict[str, str]:
+    """The caller's environment without what would change a notebook's outputs."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "IPYTHONDIR")}
+    # No start-up files of the user; a fixed order of sets.
+    return environment | {"IPYTHONDIR": str(scratch), "PYTHONHASHSEED": "0"}
+
+
+def _last_cell(notebook: NotebookNode) -> int:
+    """1-based number, among all cells, of the last cell that was started."""
+    started = [i for i, cell in enumerate(notebook.cells, 1) if cell.get("execution_count") or cell.get("outputs")]
+    return max(started, default=1)
+
+
+# Checking
+
+
+def problems(path: Path) -> list[str]:
+    """Everything that keeps a committed notebook from what the project promises; empty if nothing does."""
+    notebook = read_notebook(path)
+    found = [*structure_problems(notebook), *output_problems(notebook), *execution_problems(notebook)]
+    size = Path(path).stat().st_size
+    if size > MAX_BYTES:
+        found.append(f"the file has {size:,} bytes, at most {MAX_BYTES:,} are allowed: draw fewer or smaller figures.")
+    if not is_canonical(path):
+        found.append(f"not in canonical form: run `python -m helpers.notebooks canonicalise {Path(path).name}`.")
+    return found
+
+
+def structure_problems(notebook: NotebookNode) -> list[str]:
+    """Sections, number of cells, length of code cells, words and alt texts."""
+    found = []
+    cells = notebook.cells
+    if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith("# "):
+        found.append("cell 1 must be text that starts with the title, '# ...'.")
+    titles = [title for cell in cells if cell.cell_type == "markdown" for title in section_titles(cell.source)]
+    if titles != list(SECTIONS):
+        seen = ", ".join(titles) or "none"
+        found.append(f"the sections are {seen}; they must be {', '.join(SECTIONS)}, in this order.")
+    if not CELLS[0] <= len(cells) <= CELLS[1]:
+        found.append(f"{len(cells)} cells; {CELLS[0]} to {CELLS[1]} are allowed.")
+    words = sum(word_count(cell.source) for cell in cells if cell.cell_type == "markdown")
+    if not WORDS[0] <= words <= WORDS[1]:
+        found.append(f"{words} words of text; {WORDS[0]} to {WORDS[1]} are allowed.")
+    for number, cell in enumerate(cells, 1):
+        if cell.cell_type == "code":
+            lines = len(cell.source.splitlines())
+            if lines > MAX_CODE_LINES:
+                found.append(f"cell {number} has {lines} lines of code, at most {MAX_CODE_LINES} are allowed.")
+        elif cell.cell_type == "markdown" and any(not alt.strip() for alt in _markdown_alts(cell.source)):
+            found.append(f"cell {number} shows an image without alt text.")
+    return found
+
+
+def output_problems(notebook: NotebookNode) -> list[str]:
+    """Errors, places of one machine, widgets, and images that a screen reader cannot tell."""
+    found = []
+    if "widgets" in notebook.metadata:
+        found.append("the notebook holds widget state.")
+    for number, cell in enumerate(notebook.cells, 1):
+        for output in cell.get("outputs", []):
+            found.extend(f"cell {number}: {problem}" for problem in _output_problems(output))
+    return found
+
+
+def execution_problems(notebook: NotebookNode) -> list[str]:
+    """Code cells that were not run, or not run from first to last in a fresh kernel."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    counts = [cell.execution_count for cell in code]
+    if counts != list(range(1, len(code) + 1)):
+        return ["the cells were not all run once, in order: run the notebook with `python -m helpers run`."]
+    return []
+
+
+def _output_problems(output: NotebookNode) -> Iterator[str]:
+    if output.output_type == "error":
+        yield f"error output ({output.ename})."
+    elif output.output_type == "stream" and output.name == "stderr":
+        yield f"a warning or log line in the output ({output.text.strip().splitlines()[0][:80]!r})."
+    data = output.get("data", {})
+    for text in (output.get("text", ""), *(value for key, value in data.items() if key.startswith("text/"))):
+        plain = re.sub(r"data:image/[^\"')\s]+", "", text)
+        for pattern, what in ((ABSOLUTE_PATH, "an absolute path"), (OBJECT_ADDRESS, "an object's address")):
+            if match := pattern.search(plain):
+                yield f"{what} in the output ({match.group()!r})."
+    if any("widget" in key for key in data):
+        yield "a widget in the output."
+    yield from _image_problems(output)
+
+
+def _image_problems(output: NotebookNode) -> Iterator[str]:
+    data = output.get("data", {})
+    html_alts = list(_html_alts(data.get("text/html", "")))
+    markdown_alts = _markdown_alts(data.get("text/markdown", ""))
+    if any(not alt.strip() for alt in (*html_alts, *markdown_alts)):
+        yield "an image without alt text."
+    for key in data:
+        if key.startswith("image/"):
+            metadata = output.get("metadata", {})
+            alt = metadata.get(key, {}).get("alt") or metadata.get("alt")
+            if not alt and not html_alts and not markdown_alts:
+                yield "an image without alt text."
+            if key == "image/png" and not data[key].startswith(PNG_HEAD):
+                yield "an image/png output that is not a PNG."
+            if key not in ("image/png", "image/svg+xml"):
+                yield f"an image of type {key}: use PNG."
+
+
+def section_titles(markdown: str) -> list[str]:
+    """The second-level headings of a text, those in code blocks excepted."""
+    return re.findall(r"^## +(.+?) *#*$", _without_code_blocks(markdown), flags=re.MULTILINE)
+
+
+def word_count(markdown: str) -> int:
+    """Words that a reader reads: no code blocks, link targets, tags, formulas or signs."""
+    text = _without_code_blocks(markdown)
+    text = re.sub(r"\$\$.*?\$\$|\$[^$\n]+\$", " ", text, flags=re.DOTALL)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    text = re.sub(r"<[^<>\n]+>", " ", text)
+    return len(re.findall(r"[\w][\w'’.,/+-]*", text))
+
+
+def _without_code_blocks(markdown: str) -> str:
+    return re.sub(r"^(```|~~~).*?^\1[^\n]*$", "", markdown, flags=re.DOTALL | re.MULTILINE)
+
+
+def _markdown_alts(markdown: str) -> list[str]:
+    text = _without_code_blocks(markdown)
+    return re.findall(r"!\[([^\]]*)\]\(", text) + list(_html_alts(text))
+
+
+def _html_alts(html: str) -> Iterator[str]:
+    for tag in re.findall(r"<img\b[^>]*>", html, flags=re.IGNORECASE):
+        match = re.search(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)')""", tag)
+        yield (match.group(1) or match.group(2) or "") if match else ""
+
+
+# Command line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0, or 1 if a notebook has problems or cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m helpers.notebooks", description="Form and checks of notebooks.")
+    parser.add_argument("action", choices=("canonicalise", "check"))
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="an .ipynb file")
+    options = parser.parse_args(arguments)
+    status = 0
+    for path in options.paths:
+        try:
+            if options.action == "canonicalise":
+                write_notebook(read_notebook(path), path)
+                found = []
+            else:
+                found = problems(path)
+        except CourseError as error:
+            print(error, file=sys.stderr)
+            status = 1
+            continue
+        for problem in found:
+            print(f"{path.name}: {problem}")
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
