@@ -1,0 +1,82 @@
+"""bf16 matrices for both backends: NumPy arrays for the emulator, CuPy arrays for the GPU."""
+
+import math
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from helpers.errors import ArgumentError
+from helpers.gpu import probe
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+ALIGNMENT = 256   # bytes: what cudaMalloc gives, and more than any rung needs
+BACKENDS = ("cuda", "emulator")
+
+
+def resolve_backend(backend: str) -> str:
+    """`"cuda"` or `"emulator"`; `"auto"` is `"cuda"` where there is a GPU. Raises ArgumentError for other names."""
+    if backend == "auto":
+        return "cuda" if probe().gpu else "emulator"
+    if backend not in BACKENDS:
+        raise ArgumentError(f"backend {backend!r} is not known: give 'auto', 'cuda' or 'emulator'.")
+    return backend
+
+
+def namespace(backend: str) -> ModuleType:
+    """The array module of a backend: numpy or cupy."""
+    if backend == "emulator":
+        return np
+    import cupy
+
+    return cupy
+
+
+def random_matrix(rows: int, columns: int, seed: int, backend: str = "auto", scale: float = 1.0) -> Any:
+    """A bf16 matrix (rows, columns) of normally distributed values with mean 0 and standard deviation `scale`.
+
+    The same seed gives the same values on both backends. Row-major; the base is 256-byte aligned.
+    Raises ArgumentError if a size is not a positive integer or the seed is negative.
+    """
+    backend = resolve_backend(backend)
+    _require_integer("rows", rows, 1)
+    _require_integer("columns", columns, 1)
+    _require_integer("seed", seed, 0)
+    if not math.isfinite(scale):
+        raise ArgumentError(f"scale is {scale}: it must be a finite number.")
+    values = np.random.default_rng(seed).standard_normal((rows, columns), dtype=np.float32)
+    if scale != 1.0:
+        values *= np.float32(scale)
+    matrix = empty_matrix(rows, columns, "emulator")
+    matrix[...] = values   # rounds to nearest even
+    return matrix if backend == "emulator" else to_backend(matrix, backend)
+
+
+def empty_matrix(rows: int, columns: int, backend: str) -> Any:
+    """A bf16 matrix without defined values, row-major, base 256-byte aligned."""
+    if backend == "cuda":
+        return namespace(backend).empty((rows, columns), dtype=BFLOAT16)
+    size = rows * columns * BFLOAT16.itemsize
+    memory = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start:start + size].view(BFLOAT16).reshape(rows, columns)
+
+
+def to_backend(matrix: np.ndarray, backend: str) -> Any:
+    """A host matrix as the backend's own array (the bits are copied, not converted)."""
+    if backend == "emulator":
+        return matrix
+    return namespace(backend).asarray(matrix.view(np.uint16)).view(BFLOAT16)
+
+
+def to_host(matrix: Any) -> np.ndarray:
+    """A matrix of either backend as a NumPy array."""
+    if isinstance(matrix, np.ndarray):
+        return matrix
+    return matrix.view(np.uint16).get().view(BFLOAT16)
+
+
+def _require_integer(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least {least}.")

@@ -1,0 +1,139 @@
+"""Puts into words what is wrong with a result: where, how much, and what mistake it looks like. Host arrays only."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+SAMPLED_ROWS = 8   # rows on which a guess is tried out
+
+
+def describe_missing(missing: np.ndarray) -> str:
+    """A sentence about elements that were never written; `missing` is a mask of C, shape (M, N)."""
+    row, column = _first(missing)
+    return f"C still holds its NaN filling at ({row}, {column}): {_region(missing)} never written."
+
+
+def describe_nan(nan: np.ndarray) -> str:
+    """A sentence about elements that were computed as NaN or infinity; `nan` is a mask of C, shape (M, N)."""
+    row, column = _first(nan)
+    return (
+        f"C holds NaN or infinity at ({row}, {column}), {_share(nan)}: the kernel computed with values that it had not "
+        "written, or that lie beyond A or B."
+    )
+
+
+def describe_wrong(
+    C: np.ndarray, a: np.ndarray, b: np.ndarray, reference: np.ndarray, bound: np.ndarray, depth: int
+) -> str:
+    """A sentence about elements outside their error bound, with a guess at the mistake.
+
+    C, reference, bound: (M, N) fp32. a: (M, K), b: (K, N) fp32. depth: the kernel's step along K.
+    """
+    wrong = np.abs(C - reference) > bound
+    row, column = _first(wrong)
+    sentence = (
+        f"C is wrong in {_share(wrong)}, first at ({row}, {column}): {C[row, column]:.6g} instead of "
+        f"{reference[row, column]:.6g}, allowed error {bound[row, column]:.2g}"
+    )
+    place = _block(wrong)
+    if place:
+        sentence += f"; all of them in {place}"
+    guess = next(_guesses(C, a, b, reference, bound, wrong, depth), "")
+    return f"{sentence}; {guess}." if guess else f"{sentence}."
+
+
+def describe_difference(first: np.ndarray, second: np.ndarray) -> str:
+    """A sentence about two runs on the same input whose bits differ; both are (M, N) arrays of bits."""
+    differs = first != second
+    row, column = _first(differs)
+    return (
+        f"two runs on the same A and B differ in {_share(differs)}, first at ({row}, {column}): "
+        "the result depends on timing, so look for a race."
+    )
+
+
+def _guesses(
+    C: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    reference: np.ndarray,
+    bound: np.ndarray,
+    wrong: np.ndarray,
+    depth: int,
+) -> Iterator[str]:
+    """Mistakes that explain the result, likeliest first."""
+    (m, k), n = a.shape, b.shape[1]
+    if not C[wrong].any():
+        yield "they are all zero"
+    if (np.abs(C.reshape(n, m) - reference.T) <= bound.T).all():
+        yield "it looks as if C was stored transposed (column by column)"
+
+    rows = np.flatnonzero(wrong.any(axis=1))
+    rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLED_ROWS)).astype(int)]
+
+    def explains(left: np.ndarray, right: np.ndarray) -> bool:
+        return bool((np.abs(C[rows] - left @ right) <= bound[rows]).all())
+
+    if explains(a[rows], b.reshape(n, k).T):
+        yield "it looks as if B was read transposed (column by column)"
+    if explains(a.reshape(k, m).T[rows], b):
+        yield "it looks as if A was read transposed (column by column)"
+    steps = dict.fromkeys(step for step in (1, 2, 4, 8, 16, 32, 64, depth, k % depth, k - depth) if 0 < step < k)
+    for step in steps:
+        if explains(a[rows, :-step], b[:-step]):
+            yield f"it looks as if the last {_values(step)} of k left out"
+        if explains(a[rows, step:], b[step:]):
+            yield f"it looks as if the first {_values(step)} of k left out"
+    yield from _factor(C[wrong], reference[wrong])
+
+
+def _factor(wrong: np.ndarray, right: np.ndarray) -> Iterator[str]:
+    large = np.abs(right) > np.abs(right).max() / 4
+    if large.sum() >= 4:
+        ratios = wrong[large] / right[large]
+        middle = float(np.median(ratios))
+        if np.abs(ratios - middle).max() < 0.02 * abs(middle):
+            yield f"they are {middle:.3g} times what they should be"
+
+
+def _first(mask: np.ndarray) -> tuple[int, int]:
+    row, column = np.unravel_index(int(mask.argmax()), mask.shape)
+    return int(row), int(column)
+
+
+def _share(mask: np.ndarray) -> str:
+    count = int(mask.sum())
+    if count == 1:
+        return "1 element"
+    percent = 100 * count / mask.size
+    return f"{count:,} elements ({percent:.2g} %)" if count < mask.size else f"all {count:,} elements"
+
+
+def _values(count: int) -> str:
+    return "value was" if count == 1 else f"{count} values were"
+
+
+def _region(mask: np.ndarray) -> str:
+    """The elements of a mask, with the verb: "the element was", "rows 3 to 5 were"."""
+    if mask.all():
+        return "no element was ever written, so all of C was" if mask.size == 1 else "all of C was"
+    if mask.sum() == 1:
+        return "the element was"
+    return f"{_block(mask) or _share(mask)} were"
+
+
+def _block(mask: np.ndarray) -> str:
+    """Rows, columns or a block that holds the mask's elements and is filled by them; "" if they lie scattered."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    box = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
+    if mask.sum() == 1 or mask.all() or mask[box].mean() < 0.9:
+        return ""
+    every_row, every_column = len(rows) == mask.shape[0], len(columns) == mask.shape[1]
+    parts = [] if every_row else [_range("row", rows)]
+    parts += [] if every_column else [_range("column", columns)]
+    return ", ".join(parts)
+
+
+def _range(word: str, indices: np.ndarray) -> str:
+    first, last = int(indices[0]), int(indices[-1])
+    return f"{word} {first}" if first == last else f"{word}s {first} to {last}"

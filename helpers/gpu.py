@@ -1,0 +1,167 @@
+"""The GPU of this machine: whether there is one, what it can run, and how a cubin is launched on it.
+
+Finding out needs neither CuPy nor a driver. CuPy is imported only where a GPU is really used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from helpers.cuda import supported_architectures
+from helpers.errors import BackendError
+
+NEEDED_DRIVER = 13000   # CUDA 13.0, as cuDriverGetVersion counts
+STATIC_LIMIT = 48 * 1024   # more shared memory than this has to be asked for (CUDA C++ Programming Guide, 16.4)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The first visible GPU.
+
+    capability: (major, minor), such as (9, 0). driver: what cuDriverGetVersion says, such as 13000.
+    shared_bytes: the most shared memory that a CTA can ask for.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    driver: int
+    shared_bytes: int
+
+    @property
+    def architecture(self) -> str:
+        """The card's own architecture for NVRTC: `sm_90a` on Hopper, `sm_89` and so on elsewhere.
+
+        Raises BackendError if the installed NVRTC cannot compile for it.
+        """
+        major, minor = self.capability
+        own = 10 * major + minor
+        if own == 90:
+            return "sm_90a"
+        # Code for a lower minor number runs on a higher one of the same generation.
+        usable = [number for number in supported_architectures() if number // 10 == major and number <= own]
+        if not usable:
+            oldest = min(supported_architectures())
+            raise BackendError(
+                f"{self.name} has compute capability {major}.{minor}, which this NVRTC does not compile for "
+                f"(the oldest is {oldest // 10}.{oldest % 10}): use the emulator, load(..., backend='emulator')."
+            )
+        return f"sm_{max(usable)}"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Answer to "is there a GPU?": the GPU, or None and a sentence that says why not, with the remedy."""
+
+    gpu: Gpu | None
+    problem: str = ""
+
+
+@cache
+def probe() -> Probe:
+    """Ask the driver for the first GPU. Never raises."""
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        return Probe(None, f"cuda-bindings cannot be imported ({error}): run `make setup`.")
+    try:
+        return _probe(driver)
+    except Exception as error:   # without libcuda.so.1 the kind of error depends on the version of the bindings
+        text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        return Probe(None, f"No NVIDIA driver was found ({text}): install the driver, or use the emulator.")
+
+
+class _DriverRefusal(Exception):
+    """A driver call that did not succeed, with its name and status."""
+
+
+def _probe(driver: Any) -> Probe:
+    def ask(name: str, *arguments: object) -> Any:
+        status, *results = getattr(driver, name)(*arguments)
+        if status != driver.CUresult.CUDA_SUCCESS:
+            raise _DriverRefusal(f"{name}: {status.name}")
+        return results[0] if results else None
+
+    try:
+        ask("cuInit", 0)
+        count = ask("cuDeviceGetCount")
+    except _DriverRefusal as error:
+        return Probe(None, f"The NVIDIA driver finds no usable GPU ({error}): see `nvidia-smi`, or use the emulator.")
+    if count == 0:
+        return Probe(None, "The NVIDIA driver shows no GPU: see `nvidia-smi` and CUDA_VISIBLE_DEVICES.")
+    attribute = driver.CUdevice_attribute
+    device = ask("cuDeviceGet", 0)
+    major = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
+    minor = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
+    shared = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device)
+    name = ask("cuDeviceGetName", 128, device).split(b"\0")[0].decode(errors="replace")
+    version = ask("cuDriverGetVersion")
+    if version < NEEDED_DRIVER:
+        return Probe(None, f"The driver of {name} supports CUDA {_dotted(version)}, this package needs "
+                           f"{_dotted(NEEDED_DRIVER)}: update the NVIDIA driver, or use the emulator.")
+    return Probe(Gpu(name, (major, minor), version, shared))
+
+
+def meets(rule: str, capability: tuple[int, int]) -> bool:
+    """Whether a compute capability fits a rung's rule, `">=7.0"` or `"==9.0"`."""
+    major, minor = (int(part) for part in rule[2:].split("."))
+    return capability == (major, minor) if rule.startswith("==") else capability >= (major, minor)
+
+
+def require_gpu(rung_name: str, rule: str) -> Gpu:
+    """The GPU, if it can run a rung with this rule.
+
+    Raises BackendError, before anything is compiled, if there is none or it does not fit.
+    """
+    answer = probe()
+    if answer.gpu is None:
+        raise BackendError(answer.problem)
+    gpu = answer.gpu
+    if not meets(rule, gpu.capability):
+        needed = f"exactly {rule[2:]} (Hopper)" if rule.startswith("==") else f"{rule[2:]} or newer"
+        raise BackendError(
+            f"{rung_name} needs a GPU of compute capability {needed}, {gpu.name} has "
+            f"{gpu.capability[0]}.{gpu.capability[1]}: use the emulator, load(..., backend='emulator')."
+        )
+    return gpu
+
+
+def load_function(cubin_path: Path, entry: str) -> Any:
+    """The CuPy function of a kernel in a cubin file. Raises BackendError if the driver refuses the file."""
+    import cupy
+
+    try:
+        return cupy.RawModule(path=str(cubin_path)).get_function(entry)
+    except Exception as error:
+        raise driver_error(f"The driver cannot load {entry} of {cubin_path.name}", error) from None
+
+
+def launch_function(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:
+    """Queue one launch on CuPy's current stream. Raises BackendError if the driver refuses it."""
+    try:
+        if shared > STATIC_LIMIT:
+            function.max_dynamic_shared_size_bytes = shared
+        function(tuple(grid), tuple(block), arguments, shared_mem=shared)
+    except Exception as error:
+        raise driver_error("The GPU refused the launch", error) from None
+
+
+def synchronize() -> None:
+    """Wait for the GPU. Raises BackendError if a kernel failed on it."""
+    import cupy
+
+    try:
+        cupy.cuda.get_current_stream().synchronize()
+    except Exception as error:
+        raise driver_error("The kernel failed on the GPU", error) from None
+
+
+def driver_error(what: str, error: Exception) -> BackendError:
+    """A driver's error as one sentence."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return BackendError(f"{what} ({text}): run the kernel on the emulator to see where, then start Python anew.")
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

@@ -1,0 +1,294 @@
+"""One kernel of the ladder on one backend: the GPU, or the emulator where there is none.
+
+    kernel = load("01_coalescing")
+    C = kernel(random_matrix(512, 256, seed=1), random_matrix(256, 384, seed=2))
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from helpers import gpu
+from helpers.arguments import (
+    MAX_SHARED_BYTES,
+    check_launch,
+    check_output,
+    check_product,
+    launch_arguments,
+)
+from helpers.arrays import empty_matrix, random_matrix, resolve_backend
+from helpers.cuda import (
+    HOPPER,
+    CompileReport,
+    Cubin,
+    checked_defines,
+    code_hash,
+    compile_cubin,
+    compile_report,
+    sass,
+)
+from helpers.errors import ArgumentError, CourseError
+from helpers.rungs import Rung, find_rung
+
+if TYPE_CHECKING:
+    from helpers.emulator import EmulatedModule, EmulatorRun
+    from helpers.verify import Verification
+
+__all__ = ["Emulation", "Kernel", "KernelFault", "emulate", "load", "random_matrix"]
+
+SCHEDULES = ("eager", "lazy", "random")
+
+
+class KernelFault(CourseError):
+    """The emulator caught the kernel breaking a rule; the message is the first report. `run` has all of them."""
+
+    def __init__(self, message: str, run: "EmulatorRun"):
+        super().__init__(message)
+        self.run = run
+
+
+class Backend(Protocol):
+    """What a kernel needs of a backend."""
+
+    name: str
+    shared_limit: int   # bytes of dynamic shared memory that a CTA can have
+
+    def compile(self, kernel: "Kernel") -> Any:
+        """The kernel's file, ready to be launched."""
+
+    def launch(self, compiled: Any, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int) -> Any:
+        """Launch a function of it; the emulator returns its EmulatorRun, the GPU None."""
+
+
+@dataclass(frozen=True)
+class EmulatorBackend:
+    """Runs a kernel on the CPU. schedule: `"eager"`, `"lazy"` or `"random"` (with `seed`)."""
+
+    schedule: str = "lazy"
+    seed: int = 0
+    counters: bool = False
+    name: str = "emulator"
+    shared_limit: int = MAX_SHARED_BYTES
+
+    def compile(self, kernel: "Kernel") -> "EmulatedModule":
+        from helpers.emulator import compile_kernel
+
+        return compile_kernel(kernel.path, kernel.entries, kernel.defines, counters=self.counters)
+
+    def launch(
+        self, compiled: "EmulatedModule", entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+    ) -> "EmulatorRun":
+        return compiled.launch(
+            entry, grid, block, arguments, shared_bytes=shared_bytes, schedule=self.schedule, seed=self.seed
+        )
+
+
+@dataclass(frozen=True)
+class CudaBackend:
+    """Runs a kernel on the GPU, compiled for the card's own architecture. Launches are asynchronous."""
+
+    gpu: gpu.Gpu
+    name: str = "cuda"
+
+    @property
+    def shared_limit(self) -> int:
+        return self.gpu.shared_bytes
+
+    def compile(self, kernel: "Kernel") -> Any:
+        return gpu.load_function(kernel.cubin.path, kernel.entry)
+
+    def launch(
+        self, compiled: Any, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+    ) -> None:
+        gpu.launch_function(compiled, grid, block, arguments, shared_bytes)
+
+
+class Kernel:
+    """A kernel that multiplies bf16 matrices: `kernel(A, B)` returns C = A @ B.
+
+    rung, entry: which kernel of the ladder, and which function of its file.
+    path: the file, which is another one than the rung's if it was loaded with `file=`. It is compiled once: load it
+    again after an edit.
+    defines: what the preprocessor of the file sees. backend: `"cuda"` or `"emulator"`.
+    run: reports and counters of the last launch on the emulator, None on the GPU.
+    """
+
+    def __init__(
+        self, rung: Rung, implementation: Backend, entry: str, defines: Mapping[str, str | int], path: Path
+    ):
+        self.rung = rung
+        self.entry = entry
+        self.defines = dict(defines)
+        self.path = path
+        self.run: EmulatorRun | None = None
+        self._implementation = implementation
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.rung.name}.{self.entry} on {self.backend}>"
+
+    @property
+    def backend(self) -> str:
+        return self._implementation.name
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The functions of the file that can be launched: the rung's and its twins, and this one."""
+        return tuple(dict.fromkeys((self.rung.entry, *self.rung.twins, self.entry)))
+
+    @property
+    def source(self) -> str:
+        """The text of the kernel file."""
+        return self.path.read_text()
+
+    @property
+    def architecture(self) -> str:
+        """What NVRTC compiles for: the card's own architecture on the GPU, Hopper's without one."""
+        implementation = self._implementation
+        return implementation.gpu.architecture if isinstance(implementation, CudaBackend) else HOPPER
+
+    @cached_property
+    def cubin(self) -> Cubin:
+        """The machine code for an NVIDIA GPU."""
+        return compile_cubin(self.path, self.defines, self.architecture)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return self._implementation.compile(self)
+
+    @property
+    def report(self) -> CompileReport:
+        """Registers, spills, shared memory and warnings. Needs NVRTC but no GPU."""
+        return compile_report(self.cubin, self.entry)
+
+    @property
+    def code_hash(self) -> str:
+        """Identity of the machine code; comments don't change it. Needs NVRTC but no GPU."""
+        return code_hash(self.cubin, self.entry)
+
+    @property
+    def sass(self) -> str:
+        """The machine instructions. Needs NVRTC and nvdisasm but no GPU."""
+        return sass(self.cubin, self.entry)
+
+    def __call__(self, A: Any, B: Any, out: Any = None) -> Any:
+        """C = A @ B, into `out` if it is given. A (M, K), B (K, N) and C (M, N) are row-major bf16.
+
+        On the GPU it returns before the kernel has finished. Raises ArgumentError, with nothing launched, if an
+        argument is wrong, and KernelFault if the emulator caught the kernel breaking a rule.
+        """
+        m, n, k = check_product(self.rung, A, B, self.backend)
+        if out is None:
+            out = empty_matrix(m, n, self.backend)
+        else:
+            check_output(self.rung, out, A, B, self.backend)
+        self.launch(self.rung.grid(m, n), self.rung.block, (A, B, out, m, n, k), self.rung.shared_bytes)
+        return out
+
+    def launch(
+        self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0
+    ) -> "EmulatorRun | None":
+        """Launch the kernel as it is, with the arguments of its parameter list; Python integers become C `int`.
+
+        grid: CTAs along x, y, z; block: threads. shared_bytes: dynamic shared memory per CTA.
+        Raises ArgumentError, with nothing launched, for a launch that a GPU would refuse, and KernelFault if the
+        emulator caught the kernel breaking a rule.
+        """
+        check_launch(grid, block, shared_bytes, self._implementation.shared_limit)
+        passed = launch_arguments(arguments, self.backend)
+        self.run = None
+        self.run = self._implementation.launch(
+            self._compiled, self.entry, tuple(grid), tuple(block), passed, shared_bytes
+        )
+        if self.run is not None and self.run.reports:
+            raise KernelFault(fault_sentence(self, self.run), self.run)
+        return self.run
+
+
+def load(
+    rung: str | int | Rung,
+    backend: str = "auto",
+    *,
+    entry: str | None = None,
+    defines: Mapping[str, str | int] | None = None,
+    file: str | Path | None = None,
+) -> Kernel:
+    """A rung's kernel, ready to be called.
+
+    backend: `"cuda"`, `"emulator"`, or `"auto"`: the GPU if there is one that can run this rung.
+    entry: another function of the file. defines: such as `{"BUFFERS": 1}`. file: another .cu file with the same
+    launch, for experiments.
+    Raises ArgumentError for names that don't exist, BackendError if the machine cannot run it.
+    """
+    found = find_rung(rung)
+    return _kernel(found, _choose_backend(found, backend), entry, defines, file)
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """A run on the emulator. run: its reports and counters; verification: whether C is right."""
+
+    run: "EmulatorRun"
+    verification: "Verification"
+    C: Any
+
+
+def emulate(
+    rung: str | int | Rung,
+    size: tuple[int, int, int],
+    *,
+    schedule: str = "lazy",
+    seed: int = 0,
+    counters: bool = True,
+    entry: str | None = None,
+    defines: Mapping[str, str | int] | None = None,
+    file: str | Path | None = None,
+) -> Emulation:
+    """Run a rung once on the emulator, with (M, N, K) = size, and check the result.
+
+    A kernel that breaks a rule is no error here: the run's reports say what it did, and the verification fails.
+    schedule: how asynchronous work and warps are ordered; `"random"` orders them by `seed`, which also makes A and B.
+    Works on any machine with a C++ compiler, also beside a GPU. Raises ArgumentError for wrong arguments.
+    """
+    from helpers.verify import run_once
+
+    if schedule not in SCHEDULES:
+        raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
+    backend = EmulatorBackend(schedule=schedule, seed=seed, counters=counters)
+    kernel = _kernel(find_rung(rung), backend, entry, defines, file)
+    verification, C = run_once(kernel, size, seed)
+    return Emulation(run=kernel.run, verification=verification, C=C)
+
+
+def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:
+    """The first report of a run in one sentence, with the number of further ones."""
+    first = run.reports[0]
+    place = f"{kernel.path.name}:{first.line}" if first.line else kernel.path.name
+    more = f" (and {len(run.reports) - 1} more reports)" if len(run.reports) > 1 else ""
+    return f"{place}: {first.kind.replace('_', ' ')}: {first.message.rstrip('.')}{more}."
+
+
+def _choose_backend(rung: Rung, backend: str) -> Backend:
+    answer = gpu.probe()
+    if backend == "auto" and not (answer.gpu and gpu.meets(rung.compute_capability, answer.gpu.capability)):
+        backend = "emulator"
+    if resolve_backend(backend) == "emulator":
+        return EmulatorBackend()
+    return CudaBackend(gpu.require_gpu(rung.name, rung.compute_capability))
+
+
+def _kernel(
+    rung: Rung,
+    backend: Backend,
+    entry: str | None,
+    defines: Mapping[str, str | int] | None,
+    file: str | Path | None,
+) -> Kernel:
+    path = rung.path if file is None else Path(file)
+    if not path.is_file():
+        raise ArgumentError(f"The kernel file {path} does not exist: give the path of a .cu file.")
+    known = (rung.entry, *rung.twins)
+    if entry is not None and file is None and entry not in known:
+        raise ArgumentError(f"entry {entry!r} is not in {path.name}: give {' or '.join(map(repr, known))}.")
+    return Kernel(rung, backend, entry or rung.entry, checked_defines(defines), path)

@@ -1,0 +1,263 @@
+"""Says whether a kernel's result is right, and if it is not, what is wrong with it.
+
+`check` compares one result with a reference. `verify` runs a kernel so that mistakes show: C is filled beforehand with
+a NaN that no computation makes, guard bands lie round A, B and C, the run is repeated on the same input and made again
+on fresh arrays. A kernel that fails gets no TFLOP/s.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from helpers import gpu
+from helpers.arguments import check_sizes
+from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, to_host
+from helpers.diagnosis import describe_difference, describe_missing, describe_nan, describe_wrong
+from helpers.errors import ArgumentError
+from helpers.kernel import Kernel, KernelFault
+from helpers.reference import as_float, error_bound, module_of, reference_product
+from helpers.rungs import Rung
+
+MAX_RELATIVE_ERROR = 4e-3   # Frobenius norm; rounding to bf16 alone makes 1.66e-3, for a single element up to 3.9e-3
+FILLING = 0x7FE5            # bits of C before the launch: a NaN; arithmetic makes 0x7FC0, 0x7FFF or 0xFFC0
+NAN_BAND = 0x7FC0           # bits round A and B: whoever reads them gets NaN
+GUARD_BAND = 0x4A3D         # bits round C: a number, so that a NaN written there shows as well
+GUARD_UNIT = 128            # values, 256 bytes: keeps the matrices between the bands aligned
+
+
+class Check(NamedTuple):
+    """relative_error: of C, in the Frobenius norm. max_error: of an element, absolute. Both NaN if C holds a NaN.
+
+    reason: what is wrong, in a sentence; "" if the check passed.
+    """
+
+    passed: bool
+    relative_error: float
+    max_error: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome for one kernel and one shape. reason: what is wrong, in a sentence; "" if it passed."""
+
+    rung: str
+    entry: str
+    backend: str
+    m: int
+    n: int
+    k: int
+    passed: bool
+    relative_error: float
+    max_error: float
+    reason: str
+
+
+def check(C: Any, A: Any, B: Any, depth: int = 1) -> Check:
+    """Compare a bf16 result with A @ B. C (M, N), A (M, K), B (K, N); all in the same memory.
+
+    Every element must lie within its error bound (`helpers.reference.error_bound`) and all together within
+    MAX_RELATIVE_ERROR. depth: the kernel's step along K, which helps to say what went wrong.
+    """
+    shape = (A.shape[0], B.shape[1])
+    if tuple(C.shape) != shape or C.dtype != BFLOAT16:
+        reason = f"C has shape {tuple(C.shape)} and dtype {C.dtype}: it must have shape {shape} and dtype bfloat16."
+        return Check(False, math.nan, math.nan, reason)
+    xp = module_of(C)
+    c, a, b = as_float(C), as_float(A), as_float(B)
+    if not bool(xp.isfinite(c).all()):
+        return Check(False, math.nan, math.nan, _describe_not_finite(C, c))
+    reference = reference_product(a, b)
+    bound = error_bound(a, b, reference)
+    difference = xp.abs(c - reference)
+    max_error = float(difference.max())
+    norm = float(xp.linalg.norm(reference.astype(np.float64)))
+    distance = float(xp.linalg.norm(difference.astype(np.float64)))
+    relative_error = distance / norm if norm else (0.0 if distance == 0.0 else math.inf)
+    if not bool((difference <= bound).all()):
+        host = [values if xp is np else values.get() for values in (c, a, b, reference, bound)]
+        return Check(False, relative_error, max_error, describe_wrong(*host, depth))
+    if not relative_error < MAX_RELATIVE_ERROR:
+        reason = (
+            f"each element of C is within its bound, but all together they are off by {relative_error:.2e} of C's "
+            f"norm, more than {MAX_RELATIVE_ERROR:.0e}: look for a rounding that is always in one direction."
+        )
+        return Check(False, relative_error, max_error, reason)
+    return Check(True, relative_error, max_error, "")
+
+
+def verify(kernel: Kernel, size: tuple[int, int, int] | None = None, seed: int = 0) -> Verification:
+    """Run a kernel on random matrices of (M, N, K) = size and say whether it is right.
+
+    Without a size it is tried on all of the rung's default sizes, and the first failure is returned, or else the last
+    outcome. Three launches a size. Raises ArgumentError for a size that the rung doesn't take.
+    """
+    if size is None:
+        outcomes = verify_all(kernel, seed)
+        return next((outcome for outcome in outcomes if not outcome.passed), outcomes[-1])
+    m, n, k = checked_size(kernel.rung, size)
+    first = _Trial(kernel, *_operands(kernel, m, n, k, seed))
+    if not first.check.passed:
+        return _outcome(kernel, m, n, k, first.check)
+    again = _Trial(kernel, first.A, first.B)
+    if again.fault or not _same_bits(first.C, again.C):
+        reason = again.fault or describe_difference(_host_bits(first.C), _host_bits(again.C))
+        return _outcome(kernel, m, n, k, Check(False, first.check.relative_error, first.check.max_error, reason))
+    # Fresh arrays of the same shape: other values at other addresses, while the first ones still exist.
+    fresh = _Trial(kernel, _guarded_copy(first.A[::-1, ::-1]), _guarded_copy(first.B[::-1, ::-1]))
+    worst = Check(
+        fresh.check.passed,
+        max(first.check.relative_error, fresh.check.relative_error),
+        max(first.check.max_error, fresh.check.max_error),
+        f"on a second pair of matrices of the same shape: {fresh.check.reason}" if fresh.check.reason else "",
+    )
+    return _outcome(kernel, m, n, k, worst)
+
+
+def verify_all(kernel: Kernel, seed: int = 0) -> list[Verification]:
+    """Outcomes for all of the rung's default sizes."""
+    return [verify(kernel, size, seed) for size in default_sizes(kernel.rung)]
+
+
+def run_once(kernel: Kernel, size: tuple[int, int, int], seed: int = 0) -> tuple[Verification, Any]:
+    """Run a kernel once between guard bands: its outcome, and C. For runs with counters, which are slow.
+
+    Raises ArgumentError for a size that the rung doesn't take.
+    """
+    m, n, k = checked_size(kernel.rung, size)
+    trial = _Trial(kernel, *_operands(kernel, m, n, k, seed))
+    return _outcome(kernel, m, n, k, trial.check), trial.C
+
+
+def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
+    """Shapes (M, N, K) that a rung is verified on, from its tile, its multiples and the stages of its pipeline.
+
+    K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many. M, N and
+    K differ. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one more than a tile.
+    """
+    rows, columns, depth = rung.tile
+    stages = getattr(rung, "stages", 1)
+    many = max(5, 2 * stages + 1, 96 // depth)
+    counts = sorted({1, 2, stages - 1, stages, stages + 1, many} - {0})
+    ragged_m = rung.multiples[0] if rung.multiples[0] < rows else 0
+    ragged_n = rung.multiples[1] if rung.multiples[1] < columns else 0
+    shapes = [rung.multiples]
+    for count, (tiles_m, tiles_n) in zip(counts, cycle(((1, 2), (3, 1), (1, 3), (2, 1))), strict=False):
+        shapes.append((
+            tiles_m * rows + ragged_m,
+            tiles_n * columns - ragged_n,
+            _up(count * depth, rung.multiples[2]),
+        ))
+    if rung.multiples[2] < depth:   # a last step along K that is not full
+        shapes.append((
+            rows - ragged_m,
+            2 * columns + ragged_n,
+            3 * depth + rung.multiples[2],
+        ))
+    if rung.multiples == (1, 1, 1):
+        shapes += [(33, 65, 17), (129, 31, 100)]
+    return list(dict.fromkeys(shapes))
+
+
+def checked_size(rung: Rung, size: tuple[int, int, int]) -> tuple[int, int, int]:
+    """(M, N, K) of a size that the rung takes. Raises ArgumentError for others."""
+    if not isinstance(size, tuple | list) or len(size) != 3:
+        raise ArgumentError(f"size is {size!r}: it must be a tuple of three integers, (M, N, K).")
+    for axis, value in zip("MNK", size, strict=True):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ArgumentError(f"size has {axis} = {value!r}: it must be an integer of at least 1.")
+    m, n, k = (int(value) for value in size)
+    check_sizes(rung, m, n, k)
+    return m, n, k
+
+
+class _Trial:
+    """One launch between guard bands, with its check. fault: what the emulator reported, "" if nothing."""
+
+    def __init__(self, kernel: Kernel, A: Any, B: Any):
+        self.A, self.B, self.fault = A, B, ""
+        m, n = A.shape[0], B.shape[1]
+        rows, columns, _ = kernel.rung.tile
+        memory, self.C = _between_bands(m, n, kernel.backend, rows * n + columns, GUARD_BAND)
+        self.C.view(np.uint16)[...] = FILLING
+        before = A.copy(), B.copy()
+        try:
+            kernel(A, B, out=self.C)
+            if kernel.backend == "cuda":
+                gpu.synchronize()
+        except KernelFault as fault:
+            self.fault = str(fault)
+        self.check = check(self.C, *before, depth=kernel.rung.tile[2])
+        trespass = self.fault or _overwritten(memory, self.C) or _changed_inputs(before, (A, B))
+        if trespass:
+            self.check = self.check._replace(passed=False, reason=f"{trespass} {self.check.reason}".strip())
+
+
+def _outcome(kernel: Kernel, m: int, n: int, k: int, result: Check) -> Verification:
+    return Verification(
+        kernel.rung.name, kernel.entry, kernel.backend, m, n, k,
+        result.passed, result.relative_error, result.max_error, result.reason,
+    )
+
+
+def _operands(kernel: Kernel, m: int, n: int, k: int, seed: int) -> tuple[Any, Any]:
+    A = random_matrix(m, k, 2 * seed, kernel.backend)
+    B = random_matrix(k, n, 2 * seed + 1, kernel.backend)
+    return _guarded_copy(A), _guarded_copy(B)
+
+
+def _guarded_copy(matrix: Any) -> Any:
+    backend = "emulator" if module_of(matrix) is np else "cuda"
+    _, copy = _between_bands(*matrix.shape, backend, 32 * matrix.shape[1], NAN_BAND)
+    copy.view(np.uint16)[...] = matrix.view(np.uint16)
+    return copy
+
+
+def _between_bands(rows: int, columns: int, backend: str, band: int, bits: int) -> tuple[Any, Any]:
+    """Memory (1-D, of bits) and within it a matrix with at least `band` values of `bits` before and after it."""
+    band = _up(band, GUARD_UNIT)
+    memory = empty_matrix(1, 2 * band + rows * columns, backend).reshape(-1).view(np.uint16)
+    memory[:band] = bits
+    memory[band + rows * columns:] = bits
+    return memory, memory[band:band + rows * columns].view(BFLOAT16).reshape(rows, columns)
+
+
+def _overwritten(memory: Any, C: Any) -> str:
+    """A sentence about values written outside C, "" if there are none."""
+    band = (memory.size - C.size) // 2
+    for side, guard in (("before", memory[:band][::-1]), ("after", memory[band + C.size:])):
+        touched = guard != GUARD_BAND
+        if bool(touched.any()):
+            nearest = int(touched.argmax()) + 1
+            return (
+                f"The kernel wrote {int(touched.sum()):,} values outside C, the nearest {nearest:,} places {side} it "
+                f"(C has {C.shape[0]:,} rows of {C.shape[1]:,})."
+            )
+    return ""
+
+
+def _changed_inputs(before: tuple[Any, Any], after: tuple[Any, Any]) -> str:
+    names = [name for name, old, new in zip("AB", before, after, strict=True) if not _same_bits(old, new)]
+    return f"The kernel changed its input {' and '.join(names)}." if names else ""
+
+
+def _describe_not_finite(C: Any, values: Any) -> str:
+    missing = _host_bits(C) == FILLING
+    if missing.any():
+        return describe_missing(missing)
+    return describe_nan(~np.isfinite(values if isinstance(values, np.ndarray) else values.get()))
+
+
+def _same_bits(first: Any, second: Any) -> bool:
+    return bool((first.view(np.uint16) == second.view(np.uint16)).all())
+
+
+def _host_bits(matrix: Any) -> np.ndarray:
+    return to_host(matrix).view(np.uint16)
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
