@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from helpers.reference import UNIT_ROUNDOFF_BF16
+
 SAMPLED_ROWS = 8   # rows on which a guess is tried out
 
 
@@ -35,7 +37,7 @@ def describe_wrong(
         f"C is wrong in {_share(wrong)}, first at ({row}, {column}): {C[row, column]:.6g} instead of "
         f"{reference[row, column]:.6g}, allowed error {bound[row, column]:.2g}"
     )
-    place = _block(wrong)
+    place = _block(wrong, filled=0.9)   # an element can be right by chance
     if place:
         sentence += f"; all of them in {place}"
     guess = next(_guesses(C, a, b, reference, bound, wrong, depth), "")
@@ -71,8 +73,11 @@ def _guesses(
     rows = np.flatnonzero(wrong.any(axis=1))
     rows = rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLED_ROWS)).astype(int)]
 
+    summation = bound[rows] - UNIT_ROUNDOFF_BF16 * np.abs(reference[rows])
+
     def explains(left: np.ndarray, right: np.ndarray) -> bool:
-        return bool((np.abs(C[rows] - left @ right) <= bound[rows]).all())
+        guess = left @ right
+        return bool((np.abs(C[rows] - guess) <= UNIT_ROUNDOFF_BF16 * np.abs(guess) + summation).all())
 
     if explains(a[rows], b.reshape(n, k).T):
         yield "it looks as if B was read transposed (column by column)"
@@ -81,9 +86,9 @@ def _guesses(
     steps = dict.fromkeys(step for step in (1, 2, 4, 8, 16, 32, 64, depth, k % depth, k - depth) if 0 < step < k)
     for step in steps:
         if explains(a[rows, :-step], b[:-step]):
-            yield f"it looks as if the last {_values(step)} of k left out"
+            yield f"it looks as if the last {_values(step)} left out"
         if explains(a[rows, step:], b[step:]):
-            yield f"it looks as if the first {_values(step)} of k left out"
+            yield f"it looks as if the first {_values(step)} left out"
     yield from _factor(C[wrong], reference[wrong])
 
 
@@ -106,34 +111,37 @@ def _share(mask: np.ndarray) -> str:
     if count == 1:
         return "1 element"
     percent = 100 * count / mask.size
-    return f"{count:,} elements ({percent:.2g} %)" if count < mask.size else f"all {count:,} elements"
+    return f"{count:,} elements ({percent:.3g} %)" if count < mask.size else f"all {count:,} elements"
 
 
 def _values(count: int) -> str:
-    return "value was" if count == 1 else f"{count} values were"
+    return "value of k was" if count == 1 else f"{count} values of k were"
 
 
 def _region(mask: np.ndarray) -> str:
     """The elements of a mask, with the verb: "the element was", "rows 3 to 5 were"."""
     if mask.all():
-        return "no element was ever written, so all of C was" if mask.size == 1 else "all of C was"
+        return "all of C was"
     if mask.sum() == 1:
         return "the element was"
-    return f"{_block(mask) or _share(mask)} were"
+    block = _block(mask, filled=1.0)
+    one_line = "," not in block and block.startswith(("row ", "column "))
+    return f"{block or _share(mask)} {'was' if one_line else 'were'}"
 
 
-def _block(mask: np.ndarray) -> str:
-    """Rows, columns or a block that holds the mask's elements and is filled by them; "" if they lie scattered."""
+
+def _block(mask: np.ndarray, filled: float) -> str:
+    """Rows, columns or a block that holds the mask's elements; "" if they don't fill that share of it."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     box = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
-    if mask.sum() == 1 or mask.all() or mask[box].mean() < 0.9:
+    if mask.sum() == 1 or mask.all() or mask[box].mean() < filled:
         return ""
-    every_row, every_column = len(rows) == mask.shape[0], len(columns) == mask.shape[1]
-    parts = [] if every_row else [_range("row", rows)]
-    parts += [] if every_column else [_range("column", columns)]
-    return ", ".join(parts)
+    parts = [_range("row", rows, mask.shape[0]), _range("column", columns, mask.shape[1])]
+    return ", ".join(part for part in parts if part)
 
 
-def _range(word: str, indices: np.ndarray) -> str:
+def _range(word: str, indices: np.ndarray, length: int) -> str:
     first, last = int(indices[0]), int(indices[-1])
+    if last - first + 1 == length:
+        return ""
     return f"{word} {first}" if first == last else f"{word}s {first} to {last}"
