@@ -1,0 +1,226 @@
+"""JSON files that people diff: stable order, short, written whole or not at all, and checked when read."""
+
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from helpers.errors import RecordError
+from helpers.rungs import ROOT
+
+RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
+
+
+def display(path: Path) -> str:
+    """The path as a message names it: relative to the repository if it lies there."""
+    try:
+        return str(Path(path).resolve().relative_to(ROOT))
+    except ValueError:
+        return str(path)
+
+
+def format_json(value: Any, indent: int = 0) -> str:
+    """JSON with one line per key; a list without objects in it (samples) stays on one line. Keys keep their order.
+
+    Raises ValueError for NaN and infinities, which JSON does not have.
+    """
+    pad = "  " * (indent + 1)
+    if isinstance(value, dict) and value:
+        lines = [f"{pad}{json.dumps(str(key))}: {format_json(item, indent + 1)}" for key, item in value.items()]
+    elif isinstance(value, list | tuple) and _holds_objects(value):
+        lines = [pad + format_json(item, indent + 1) for item in value]
+    else:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + "\n" + ",\n".join(lines) + "\n" + "  " * indent + closing
+
+
+def _holds_objects(value: Any) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, dict) or _holds_objects(item) for item in value)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file. Raises RecordError, naming the file, if there is none or it is no JSON object."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"it contains {constant}")
+
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+    except FileNotFoundError:
+        raise RecordError(f"{display(path)} does not exist: record it with `python -m helpers.record`.") from None
+    except OSError as error:
+        raise RecordError(f"{display(path)} cannot be read ({error.strerror}): check its permissions.") from None
+    except ValueError as error:
+        raise RecordError(f"{display(path)} is not valid JSON ({error}): {RESTORE}.") from None
+    if not isinstance(data, dict):
+        raise RecordError(f"{display(path)} holds a JSON {type(data).__name__}, not an object: {RESTORE}.")
+    return data
+
+
+def write_json(path: Path, data: dict[str, Any], check: Callable[[dict[str, Any], Path], object]) -> Path:
+    """Write `data` to `path` in one step (a temporary file beside it, then a rename). Returns the path.
+
+    check: is given the object and the path, and raises RecordError if they don't fit; called for the new data, and
+    for a file that is already there, so that a damaged file is never lost silently.
+    Raises RecordError for a folder that cannot be written and for a damaged file in the way.
+    """
+    path = Path(path)
+    check(data, path)
+    if path.exists():
+        try:
+            check(read_json(path), path)
+        except RecordError as error:
+            raise RecordError(f"{display(path)} is in the way and damaged, so it is not overwritten; {error}") from None
+    text = format_json(data) + "\n"
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RecordError(
+            f"{display(path)} cannot be written ({error.strerror}): give a folder that you may write to."
+        ) from None
+    finally:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)
+    return path
+
+
+class Fields:
+    """Checked access to the keys of a JSON object that came from a file; every error names file, key and remedy."""
+
+    def __init__(self, data: Any, path: Path, where: str = "") -> None:
+        self.path, self.where = path, where
+        if not isinstance(data, dict):
+            self.fail("", f"is {_kind(data)}", "an object")
+        self.data: dict[str, Any] = data
+
+    def fail(self, key: str, found: str, needed: str) -> None:
+        """Raise RecordError: which key, what it is, what it must be."""
+        name = ".".join(part for part in (self.where, key) if part) or "the file"
+        raise RecordError(f"{display(self.path)}: {name} {found}, but it must be {needed}; {RESTORE}.")
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there and not null."""
+        return self.data.get(key) is not None
+
+    def take(self, key: str, needed: str) -> Any:
+        """The value of a required key."""
+        if key not in self.data:
+            self.fail(key, "is missing", needed)
+        return self.data[key]
+
+    def text(self, key: str, pattern: str = r".+", needed: str = "a text that is not empty") -> str:
+        """A string that matches the whole pattern."""
+        value = self.take(key, needed)
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            self.fail(key, f"is {_kind(value)}", needed)
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        """One of a few strings."""
+        needed = " or ".join(repr(item) for item in choices)
+        value = self.take(key, needed)
+        if value not in choices:
+            self.fail(key, f"is {_kind(value)}", needed)
+        return value
+
+    def integer(self, key: str, least: int = 0) -> int:
+        """An integer of at least `least`."""
+        needed = f"an integer of at least {least}"
+        value = self.take(key, needed)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.fail(key, f"is {_kind(value)}", needed)
+        return value
+
+    def number(self, key: str, positive: bool = True) -> float:
+        """A finite number, above zero unless `positive` is False."""
+        needed = "a finite number above zero" if positive else "a finite number"
+        value = self.take(key, needed)
+        if not _is_number(value) or (positive and value <= 0):
+            self.fail(key, f"is {_kind(value)}", needed)
+        return float(value)
+
+    def optional_number(self, key: str, positive: bool = True) -> float | None:
+        """A number, or None where the key holds null or is missing."""
+        return self.number(key, positive) if self.has(key) else None
+
+    def optional_integer(self, key: str, least: int = 0) -> int | None:
+        """An integer, or None where the key holds null or is missing."""
+        return self.integer(key, least) if self.has(key) else None
+
+    def optional_text(self, key: str) -> str | None:
+        """A text, or None where the key holds null or is missing."""
+        return self.text(key) if self.has(key) else None
+
+    def object(self, key: str) -> "Fields":
+        """A nested object."""
+        return Fields(self.take(key, "an object"), self.path, f"{self.where}.{key}" if self.where else key)
+
+    def objects(self, key: str) -> list["Fields"]:
+        """A list of objects."""
+        value = self.take(key, "a list of objects")
+        if not isinstance(value, list):
+            self.fail(key, f"is {_kind(value)}", "a list of objects")
+        return [Fields(item, self.path, f"{self.where}.{key}[{i}]".lstrip(".")) for i, item in enumerate(value)]
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings."""
+        value = self.take(key, "a list of texts")
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self.fail(key, f"is {_kind(value)}", "a list of texts")
+        return tuple(value)
+
+    def scalars(self, key: str) -> dict[str, Any]:
+        """An object of plain values (text, finite number, bool, null)."""
+        nested = self.object(key)
+        for name, value in nested.data.items():
+            if not (value is None or isinstance(value, str | bool) or _is_number(value)):
+                nested.fail(name, f"is {_kind(value)}", "a text, a finite number, true, false or null")
+        return dict(nested.data)
+
+    def numbers(self, key: str, allow_null: bool = False) -> tuple[float | None, ...]:
+        """A list of finite numbers above zero (or null, where allowed)."""
+        needed = "a list of finite numbers above zero"
+        value = self.take(key, needed)
+        if not isinstance(value, list):
+            self.fail(key, f"is {_kind(value)}", needed)
+        for item in value:
+            if not ((item is None and allow_null) or (_is_number(item) and item > 0)):
+                self.fail(key, f"contains {_kind(item)}", needed)
+        return tuple(None if item is None else float(item) for item in value)
+
+    def rounds(self, key: str) -> tuple[tuple[float, ...], ...]:
+        """A list of rounds, each a list of one or more finite numbers above zero."""
+        needed = "a list of rounds, each a list of finite numbers above zero"
+        value = self.take(key, needed)
+        if not isinstance(value, list) or not value:
+            self.fail(key, f"is {_kind(value)}", needed)
+        for samples in value:
+            if not isinstance(samples, list) or not samples:
+                self.fail(key, f"contains {_kind(samples)}", needed)
+            for item in samples:
+                if not _is_number(item) or item <= 0:
+                    self.fail(key, f"contains {_kind(item)}", needed)
+        return tuple(tuple(float(item) for item in samples) for samples in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
+    return json.dumps(value)[:60]

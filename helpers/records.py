@@ -1,0 +1,456 @@
+"""Measurements as files: one JSON file each, checked when read, written whole, never overwritten when damaged.
+
+    records/<device>/<rung>[.<entry>][+<DEFINE>-<value>]_<size>_<regime>.json      a Measurement
+    records/<device>/device.json                                                    Yardsticks of the GPU
+    records/<device>/profile/<rung>[.<entry>].json                                  counters (helpers.profile)
+    records/published.json                                                          figures of others, with their source
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from helpers.device import Bandwidth, Device
+from helpers.errors import ArgumentError, RecordError
+from helpers.intervals import Interval, median, median_interval, quartiles
+from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.rungs import RUNGS, Rung, find_rung
+
+SCHEMA = "hopper-matmul/measurement/1"
+DEVICE_SCHEMA = "hopper-matmul/device/1"
+PUBLISHED_SCHEMA = "hopper-matmul/published/1"
+RECORD_DIR = Path(__file__).resolve().parent / "records"
+REFERENCE_DEVICE = "H200"   # recordings of this GPU are shown where there is a choice
+REGIMES = ("burst", "sustained")
+HASH = r"[0-9a-f]{16}"
+DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+MS_DIGITS = 6   # a nanosecond
+
+
+class RecordWarning(UserWarning):
+    """A damaged record was left out; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Every sample of a measurement, by round.
+
+    kernel_ms, cublas_ms: per round one or more samples, milliseconds per launch (a burst has one sample a round).
+    kernel_clock_mhz, cublas_clock_mhz: per round the SM clock right after the launches, MHz, or None if not measured.
+    """
+
+    kernel_ms: tuple[tuple[float, ...], ...]
+    cublas_ms: tuple[tuple[float, ...], ...]
+    kernel_clock_mhz: tuple[float | None, ...] = ()
+    cublas_clock_mhz: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One kernel against cuBLAS, at one size, in one regime.
+
+    code_hash: of the machine code (helpers.cuda.code_hash). defines: of the compilation. device: the GPU.
+    toolkit: versions of nvrtc, cublas, cupy. method: how it was timed (launches, rest, spin, ...), units in the names.
+    sm_clock_mhz: median SM clock after the kernel's launches, measured in a kernel. power_w: highest reading.
+    temperature_c: highest reading. throttle_reasons: all that were active. These four are None when not available, and
+    `notes` says why. date: UTC. source: 'live' or 'recorded'. stale: whether the kernel has changed since.
+    """
+
+    rung: str
+    entry: str
+    code_hash: str
+    defines: Mapping[str, str | int]
+    dtype: str
+    device: Device
+    toolkit: Mapping[str, str | None]
+    m: int
+    n: int
+    k: int
+    regime: str
+    method: Mapping[str, Any]
+    samples: Samples
+    sm_clock_mhz: float | None
+    power_w: float | None
+    temperature_c: float | None
+    throttle_reasons: tuple[str, ...] | None
+    date: str
+    notes: tuple[str, ...] = ()
+    source: str = field(default="recorded", compare=False)
+    stale: bool = field(default=False, compare=False)
+
+    @property
+    def flop(self) -> int:
+        """Floating-point operations of the product: a multiply and an add for each of M x N x K."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def kernel_ms(self) -> tuple[float, ...]:
+        """Per round, milliseconds per launch of the kernel (the median of the round's samples)."""
+        return tuple(median(samples) for samples in self.samples.kernel_ms)
+
+    @property
+    def cublas_ms(self) -> tuple[float, ...]:
+        """Per round, milliseconds per launch of cuBLAS."""
+        return tuple(median(samples) for samples in self.samples.cublas_ms)
+
+    @property
+    def tflops(self) -> float:
+        """TFLOP/s of the kernel: from the median of the rounds."""
+        return self.flop / median(self.kernel_ms) / 1e9
+
+    @property
+    def tflops_quartiles(self) -> tuple[float, float]:
+        """First and third quartile of the rounds, TFLOP/s."""
+        low_ms, high_ms = quartiles(self.kernel_ms)
+        return self.flop / high_ms / 1e9, self.flop / low_ms / 1e9
+
+    @property
+    def cublas_tflops(self) -> float:
+        """TFLOP/s of cuBLAS, timed in turn with the kernel on the same arrays."""
+        return self.flop / median(self.cublas_ms) / 1e9
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Per round, the kernel's speed over cuBLAS's."""
+        return tuple(cublas / kernel for kernel, cublas in zip(self.kernel_ms, self.cublas_ms, strict=True))
+
+    @property
+    def ratio(self) -> float:
+        """The headline: the median of the per-round ratios."""
+        return median(self.ratios)
+
+    @property
+    def ratio_interval(self) -> Interval:
+        """95% interval of the headline by order statistics; with fewer than six rounds the range, see its coverage."""
+        return median_interval(self.ratios)
+
+
+@dataclass(frozen=True)
+class Yardsticks:
+    """What a GPU can do at most, measured: bandwidth of its memory, and the SM clock of an idle chip.
+
+    bandwidth: by a device copy. idle_clock_mhz: SM clock in a probe kernel after a rest, or None.
+    """
+
+    device: Device
+    bandwidth: Bandwidth
+    idle_clock_mhz: float | None
+    date: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure that somebody else published. It is never mixed with measured ones.
+
+    label: what it is. rung: number of the rung of this course that does the same, or None. entry: its kernel function
+    if that is not the rung's main one. role: 'kernel' or 'cublas'. tflops at M = N = K = n on `gpu`, with inputs of
+    `dtype`. source: title and section. url: where. note: what to know when comparing, or ''.
+    """
+
+    label: str
+    rung: int | None
+    entry: str | None
+    role: str
+    tflops: float
+    n: int
+    gpu: str
+    dtype: str
+    source: str
+    url: str
+    note: str
+
+
+def size_name(m: int, n: int, k: int) -> str:
+    """A shape in a file name: '4096', or '512x1024x256' (MxNxK) if it is not a cube."""
+    return str(n) if m == n == k else f"{m}x{n}x{k}"
+
+
+def file_name(rung: str, entry: str | None = None, defines: Mapping[str, str | int] | None = None) -> str:
+    """The stem that a kernel's files share: '01_coalescing', '01_coalescing.matmul_uncoalesced', '05_tma+BUFFERS-1'.
+
+    The rung's main entry is left out; an unknown rung has 'matmul'.
+    """
+    main = next((item.entry for item in RUNGS if item.name == rung), "matmul")
+    name = rung if entry in (None, main) else f"{rung}.{entry}"
+    return name + "".join(f"+{key}-{value}" for key, value in sorted((defines or {}).items()))
+
+
+def record_path(measurement: Measurement, directory: Path | None = None) -> Path:
+    """Where a measurement belongs."""
+    stem = file_name(measurement.rung, measurement.entry, measurement.defines)
+    size = size_name(measurement.m, measurement.n, measurement.k)
+    return _directory(directory) / measurement.device.slug / f"{stem}_{size}_{measurement.regime}.json"
+
+
+def to_json(measurement: Measurement) -> dict[str, Any]:
+    """The JSON object of a measurement, keys in a fixed order, milliseconds rounded to nanoseconds."""
+
+    def rounded(rounds: Iterable[Iterable[float]]) -> list[list[float]]:
+        return [[round(value, MS_DIGITS) for value in samples] for samples in rounds]
+
+    def clocks(values: Iterable[float | None]) -> list[float | None]:
+        return [None if value is None else round(value, 1) for value in values]
+
+    samples = measurement.samples
+    reasons = measurement.throttle_reasons
+    return {
+        "schema": SCHEMA,
+        "rung": measurement.rung,
+        "entry": measurement.entry,
+        "code_hash": measurement.code_hash,
+        "defines": dict(sorted(measurement.defines.items())),
+        "dtype": measurement.dtype,
+        "device": asdict(measurement.device),
+        "toolkit": dict(measurement.toolkit),
+        "m": measurement.m,
+        "n": measurement.n,
+        "k": measurement.k,
+        "regime": measurement.regime,
+        "method": dict(measurement.method),
+        "samples": {
+            "kernel_ms": rounded(samples.kernel_ms),
+            "cublas_ms": rounded(samples.cublas_ms),
+            "kernel_clock_mhz": clocks(samples.kernel_clock_mhz),
+            "cublas_clock_mhz": clocks(samples.cublas_clock_mhz),
+        },
+        "sm_clock_mhz": _rounded(measurement.sm_clock_mhz),
+        "power_w": _rounded(measurement.power_w),
+        "temperature_c": _rounded(measurement.temperature_c),
+        "throttle_reasons": None if reasons is None else list(reasons),
+        "date": measurement.date,
+        "notes": list(measurement.notes),
+    }
+
+
+def from_json(data: Any, path: Path) -> Measurement:
+    """The measurement in a JSON object. Raises RecordError naming the file and the key that does not fit."""
+    top = Fields(data, path)
+    top.choice("schema", (SCHEMA,))
+    nested = top.object("samples")
+    samples = Samples(
+        kernel_ms=nested.rounds("kernel_ms"),
+        cublas_ms=nested.rounds("cublas_ms"),
+        kernel_clock_mhz=nested.numbers("kernel_clock_mhz", allow_null=True),
+        cublas_clock_mhz=nested.numbers("cublas_clock_mhz", allow_null=True),
+    )
+    if len(samples.kernel_ms) != len(samples.cublas_ms):
+        nested.fail("cublas_ms", f"has {len(samples.cublas_ms)} rounds", f"{len(samples.kernel_ms)}, as in kernel_ms")
+    toolkit = top.scalars("toolkit")
+    return Measurement(
+        rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '01_coalescing'"),
+        entry=top.text("entry", r"[A-Za-z_]\w*", "the name of a kernel function"),
+        code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
+        defines=top.scalars("defines"),
+        dtype=top.choice("dtype", ("bfloat16",)),
+        device=device_from_json(top.object("device")),
+        toolkit=toolkit,
+        m=top.integer("m", 1),
+        n=top.integer("n", 1),
+        k=top.integer("k", 1),
+        regime=top.choice("regime", REGIMES),
+        method=dict(top.object("method").data),
+        samples=samples,
+        sm_clock_mhz=top.optional_number("sm_clock_mhz"),
+        power_w=top.optional_number("power_w"),
+        temperature_c=top.optional_number("temperature_c"),
+        throttle_reasons=top.texts("throttle_reasons") if top.has("throttle_reasons") else None,
+        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        notes=top.texts("notes"),
+    )
+
+
+def device_from_json(fields: Fields) -> Device:
+    """The Device in a checked object."""
+    return Device(
+        name=fields.text("name", r".*[A-Za-z0-9].*", "the name of a GPU"),
+        compute_capability=fields.text("compute_capability", r"\d+\.\d+", "a text such as '9.0'"),
+        sm_count=fields.integer("sm_count", 1),
+        max_clock_mhz=fields.optional_number("max_clock_mhz"),
+        l2_bytes=fields.optional_integer("l2_bytes", 1),
+        memory_bytes=fields.optional_integer("memory_bytes", 1),
+        memory_clock_mhz=fields.optional_number("memory_clock_mhz"),
+        memory_bus_bits=fields.optional_integer("memory_bus_bits", 1),
+        driver=fields.optional_text("driver"),
+        power_limit_w=fields.optional_number("power_limit_w"),
+    )
+
+
+def write_record(measurement: Measurement, directory: Path | None = None, path: Path | None = None) -> Path:
+    """Write a measurement to its place (or to `path`), in one step; an older valid record there is replaced.
+
+    Raises RecordError if a damaged file is in the way or the folder cannot be written.
+    """
+    return write_json(path or record_path(measurement, directory), to_json(measurement), from_json)
+
+
+def read_record(path: Path) -> Measurement:
+    """The measurement in a file. Raises RecordError if it is missing or damaged."""
+    return from_json(read_json(Path(path)), Path(path))
+
+
+def load_records(directory: Path | None = None, strict: bool = True) -> list[Measurement]:
+    """All measurements below a folder, by device, rung, entry, size and regime.
+
+    directory: RECORD_DIR by default; a missing one holds none. strict: a damaged file raises RecordError; otherwise it
+    is left out with a RecordWarning.
+    """
+    found = []
+    for path in _record_files(_directory(directory)):
+        try:
+            found.append(read_record(path))
+        except RecordError as error:
+            if strict:
+                raise
+            warnings.warn(str(error), RecordWarning, stacklevel=2)
+    return sorted(found, key=_order)
+
+
+def find_record(
+    rung: str | int | Rung,
+    m: int,
+    n: int,
+    k: int,
+    regime: str = "burst",
+    entry: str | None = None,
+    code_hash: str | None = None,
+    *,
+    defines: Mapping[str, str | int] | None = None,
+    directory: Path | None = None,
+) -> Measurement | None:
+    """The newest recording of a kernel at a size, of the reference GPU if there is one, or None.
+
+    code_hash: only a recording of this very code; without it any, with `stale` unknown and left False.
+    Raises RecordError if nothing fits and a file of that very name is damaged.
+    """
+    wanted = find_rung(rung)
+    entry = entry or wanted.entry
+    defines = {key: str(value) for key, value in (defines or {}).items()}
+    fitting = []
+    damaged: list[RecordError] = []
+    name = f"{file_name(wanted.name, entry, defines)}_{size_name(m, n, k)}_{regime}.json"
+    for path in _record_files(_directory(directory)):
+        if not path.name.startswith(wanted.name):
+            continue
+        try:
+            record = read_record(path)
+        except RecordError as error:
+            damaged.extend([error] if path.name == name else [])
+            continue
+        same = (record.rung, record.entry, record.m, record.n, record.k, record.regime) == (
+            wanted.name, entry, m, n, k, regime,
+        )
+        same = same and {key: str(value) for key, value in record.defines.items()} == defines
+        if same and code_hash in (None, record.code_hash):
+            fitting.append(record)
+    if not fitting and damaged:
+        raise damaged[0]
+    return max(fitting, key=lambda record: (REFERENCE_DEVICE in record.device.name, record.date), default=None)
+
+
+def with_staleness(
+    measurements: Iterable[Measurement], current_hash: Callable[[Measurement], str | None]
+) -> list[Measurement]:
+    """The same measurements, each with `stale` set: whether its hash differs from what `current_hash` gives for it.
+
+    current_hash: the hash of the kernel as it is now, or None if there is no such kernel any more (then it is stale).
+    """
+    return [replace(item, stale=current_hash(item) != item.code_hash) for item in measurements]
+
+
+def write_yardsticks(yardsticks: Yardsticks, directory: Path | None = None) -> Path:
+    """Write the measured yardsticks of a GPU to records/<device>/device.json."""
+    data = {
+        "schema": DEVICE_SCHEMA,
+        "device": asdict(yardsticks.device),
+        "bandwidth": {
+            "gb_per_s": round(yardsticks.bandwidth.gb_per_s, 1),
+            "bytes_moved": yardsticks.bandwidth.bytes_moved,
+            "samples_ms": [round(value, MS_DIGITS) for value in yardsticks.bandwidth.samples_ms],
+        },
+        "idle_clock_mhz": _rounded(yardsticks.idle_clock_mhz),
+        "date": yardsticks.date,
+    }
+    path = _directory(directory) / yardsticks.device.slug / "device.json"
+    return write_json(path, data, yardsticks_from_json)
+
+
+def yardsticks_from_json(data: Any, path: Path) -> Yardsticks:
+    """The yardsticks in a JSON object. Raises RecordError naming the file and the key that does not fit."""
+    top = Fields(data, path)
+    top.choice("schema", (DEVICE_SCHEMA,))
+    measured = top.object("bandwidth")
+    return Yardsticks(
+        device=device_from_json(top.object("device")),
+        bandwidth=Bandwidth(
+            gb_per_s=measured.number("gb_per_s"),
+            bytes_moved=measured.integer("bytes_moved", 1),
+            samples_ms=tuple(value for value in measured.numbers("samples_ms") if value is not None),
+        ),
+        idle_clock_mhz=top.optional_number("idle_clock_mhz"),
+        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+    )
+
+
+def load_yardsticks(device: Device | str | None = None, directory: Path | None = None) -> Yardsticks | None:
+    """The recorded yardsticks of a GPU (a Device or its slug), or of the reference GPU; None if there are none.
+
+    Raises RecordError if the file is damaged.
+    """
+    folder = _directory(directory)
+    if device is not None:
+        path = folder / (device.slug if isinstance(device, Device) else device) / "device.json"
+        return yardsticks_from_json(read_json(path), path) if path.exists() else None
+    found = [yardsticks_from_json(read_json(path), path) for path in sorted(folder.glob("*/device.json"))]
+    return max(found, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
+
+
+def published(path: Path | None = None) -> list[Published]:
+    """The published figures, in the order of their file (up the ladder). Raises RecordError if it is damaged."""
+    path = path or RECORD_DIR / "published.json"
+    top = Fields(read_json(path), path)
+    top.choice("schema", (PUBLISHED_SCHEMA,))
+    sources = {name: Fields(item, path, f"sources.{name}") for name, item in top.object("sources").data.items()}
+    figures = []
+    for item in top.objects("figures"):
+        source = item.choice("source", tuple(sources))
+        figures.append(
+            Published(
+                label=item.text("label"),
+                rung=item.optional_integer("rung", 1),
+                entry=item.optional_text("entry"),
+                role=item.choice("role", ("kernel", "cublas")),
+                tflops=item.number("tflops"),
+                n=item.integer("n", 1),
+                gpu=item.text("gpu"),
+                dtype=item.choice("dtype", ("float32", "bfloat16")),
+                source=f"{sources[source].text('title')}, {item.text('section')}",
+                url=sources[source].text("url", r"https://.+", "an https address"),
+                note=item.optional_text("note") or "",
+            )
+        )
+    return figures
+
+
+def _directory(directory: Path | None) -> Path:
+    path = Path(directory) if directory is not None else RECORD_DIR
+    if path.exists() and not path.is_dir():
+        raise ArgumentError(f"directory {display(path)} is a file: give the folder that holds the records.")
+    return path
+
+
+def _record_files(directory: Path) -> list[Path]:
+    """Files of measurements: every JSON file that lies in a device's folder and is named after a regime."""
+    return sorted(path for regime in REGIMES for path in directory.glob(f"*/*_{regime}.json"))
+
+
+def _order(measurement: Measurement) -> tuple:
+    return (
+        measurement.device.slug, measurement.rung, measurement.entry, sorted(map(str, measurement.defines.items())),
+        measurement.m * measurement.n * measurement.k, measurement.regime,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
