@@ -1,0 +1,302 @@
+"""The kinds of exercise: a number, a function, a changed kernel. Each judges an answer, and never raises."""
+
+import copy
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from helpers.cache import cache_directory
+from helpers.errors import ArgumentError, BackendError, CompileError, CourseError
+from helpers.rungs import find_rung
+
+if TYPE_CHECKING:
+    from helpers.kernel import Emulation
+
+HINTS = 3
+SLACK = 1e-9   # relative; what fp64 arithmetic may lose in an exact answer
+
+
+class Status(Enum):
+    """What became of an answer. UNCHECKED: this machine cannot tell (a kernel without a compiler)."""
+
+    RIGHT = "right"
+    WRONG = "not yet"
+    OPEN = "open"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of an answer: a status, and one or two sentences for the reader."""
+
+    status: Status
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exercise:
+    """What all exercises have.
+
+    id: `"01.2"`, notebook and number. hints: three, from a nudge to nearly the answer.
+    because: why the right answer is right, said once it was given.
+    """
+
+    id: str
+    hints: tuple[str, str, str]
+    because: str
+
+    def __post_init__(self) -> None:
+        if len(self.hints) != HINTS or not all(hint.strip() for hint in self.hints):
+            raise ValueError(f"exercise {self.id} needs {HINTS} hints, not {len(self.hints)} (or one is empty).")
+        if not self.because.strip():
+            raise ValueError(f"exercise {self.id} needs a reason, `because`.")
+
+    def judge(self, answer: Any) -> Verdict:
+        """The verdict on an answer of any type. Never raises, apart from an interrupt."""
+        try:
+            problem = self._problem(_filled_in(answer))
+        except _Open:
+            words = f'put your answer in place of the three dots and run the cell again; hint("{self.id}") helps.'
+            return Verdict(Status.OPEN, words)
+        except _Unchecked as unchecked:
+            return Verdict(Status.UNCHECKED, str(unchecked))
+        except (Exception, SystemExit) as error:  # whatever an answer does, the reader gets a sentence
+            problem = f"the answer could not be checked ({_name(error)})."
+        return Verdict(Status.WRONG, problem) if problem else Verdict(Status.RIGHT, self.because)
+
+    def _problem(self, answer: Any) -> str | None:
+        """What is wrong with an answer, as a sentence; None if nothing is."""
+        raise NotImplementedError
+
+
+class _Unchecked(Exception):
+    """This machine cannot check the answer; the message says why."""
+
+
+class _Open(Exception):
+    """The reader has not answered: there are still three dots in the answer."""
+
+
+def _filled_in(answer: Any) -> Any:
+    """The answer itself. Raises _Open if it is, or holds, `...`."""
+    if answer is ... or answer is None:
+        raise _Open
+    if isinstance(answer, Mapping):
+        answer = dict(answer)
+    for item in answer.values() if isinstance(answer, dict) else answer if isinstance(answer, (tuple, list)) else ():
+        _filled_in(item)
+    return answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Exercise):
+    """A number, or a tuple of numbers, is asked for.
+
+    expected: the value, or a function of no arguments that computes it (best from a model, so that the
+    exercise cannot contradict the course). names: what the value, or each value of the tuple, is.
+    tolerance: relative; 0 asks for the exact value.
+    mistakes: pairs (wrong value, what the reader probably did).
+    """
+
+    expected: Any
+    names: tuple[str, ...] = ("the value",)
+    tolerance: float = 0.0
+    mistakes: Sequence[tuple[Any, str]] = ()
+
+    def _problem(self, answer: Any) -> str | None:
+        expected = self.expected() if callable(self.expected) else self.expected
+        wanted = _values(expected)
+        if wanted is None or len(wanted) != len(self.names):
+            raise ValueError(f"exercise {self.id} has {self.names} as names of {expected!r}")
+        given = _values(answer)
+        if given is None:
+            return _no_number(answer, len(wanted))
+        if len(given) != len(wanted):
+            return f"that is {_count(len(given))}; asked for: {', '.join(self.names)}, so {_count(len(wanted))}."
+        for wrong, words in self.mistakes:
+            values = _values(wrong)
+            if values and all(self._near(*pair) for pair in zip(given, values, strict=True)):
+                return words
+        wrong_ones = [
+            f"{name}: {value:g} is too {'small' if value < target else 'large'}"
+            for name, value, target in zip(self.names, given, wanted, strict=True)
+            if not self._near(value, target)
+        ]
+        return "; ".join(wrong_ones) + "." if wrong_ones else None
+
+    def _near(self, value: float, target: float) -> bool:
+        return math.isclose(value, target, rel_tol=max(self.tolerance, SLACK), abs_tol=SLACK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function(Exercise):
+    """A function is asked for, such as an index or an address; it is compared with a reference at points.
+
+    reference: the right function, called with each of `points` (tuples of arguments, named by `names`).
+    """
+
+    reference: Callable[..., Any]
+    points: Sequence[tuple]
+    names: tuple[str, ...]
+    tolerance: float = 0.0
+
+    def _problem(self, answer: Any) -> str | None:
+        if not callable(answer):
+            return f"a function of {', '.join(self.names)} is asked for, and this is {_describe(answer)}."
+        for point in self.points:
+            place = ", ".join(f"{name}={_short(value)}" for name, value in zip(self.names, point, strict=True))
+            expected = self.reference(*copy.deepcopy(point))
+            try:
+                value = answer(*copy.deepcopy(point))
+            except (Exception, SystemExit) as error:
+                return f"at {place} your function stops with {_name(error)}."
+            if value is ...:
+                raise _Open
+            if value is None:
+                return f"at {place} your function returns nothing: does it lack a `return`?"
+            if not self._same(value, expected):
+                return f"at {place} your function gives {_short(value)}; it should give {_short(expected)}."
+        return None
+
+    def _same(self, value: Any, expected: Any) -> bool:
+        try:
+            mine, right = np.asarray(value, dtype=float), np.asarray(expected, dtype=float)
+        except (TypeError, ValueError):
+            return False
+        return mine.shape == right.shape and np.allclose(mine, right, rtol=max(self.tolerance, SLACK), atol=SLACK)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelChange(Exercise):
+    """A changed kernel is asked for, and run on the emulator, on any machine with a C++ compiler.
+
+    The answer is a list of replacements, (old text, new text), in the rung's kernel; or the text of a
+    whole kernel; or the path of a `.cu` file; or a dict of defines.
+    rung, entry: the kernel that it changes. size: (M, N, K) of the run. schedules: of the emulator, all are run.
+    goal: gets the `Emulation` and returns what is still missing, as a sentence, or None; a wrong result
+    or a report is refused before it is asked.
+    """
+
+    rung: str | int
+    size: tuple[int, int, int]
+    goal: Callable[["Emulation"], str | None] = field(default=lambda emulation: None)
+    entry: str | None = None
+    schedules: tuple[str, ...] = ("lazy",)
+
+    def _problem(self, answer: Any) -> str | None:
+        from helpers.kernel import emulate
+
+        changes = self._changes(answer)
+        if isinstance(changes, str):
+            return changes
+        for schedule in self.schedules:
+            try:
+                emulation = emulate(self.rung, size=self.size, schedule=schedule, entry=self.entry, **changes)
+            except CompileError as error:
+                return f"it does not compile: {error}"
+            except BackendError as error:
+                raise _Unchecked(str(error)) from None
+            except CourseError as error:
+                return str(error)
+            if emulation.run.reports:
+                report = emulation.run.reports[0]
+                line = f" (line {report.line})" if report.line else ""
+                return f"the emulator reports {report.kind.replace('_', ' ')}{line}: {report.message}"
+            if not emulation.verification.passed:
+                return f"the result is wrong: {emulation.verification.reason}"
+            if missing := self.goal(emulation):
+                return missing
+        return None
+
+    def _changes(self, answer: Any) -> dict[str, Any] | str:
+        """Keyword arguments for `emulate`, or what is wrong with the answer."""
+        rung = find_rung(self.rung)
+        if isinstance(answer, dict):
+            return {"defines": answer} if answer else "the dict is empty: give a define and its value."
+        if isinstance(answer, (tuple, list)):
+            pairs = (answer,) if len(answer) == 2 and all(isinstance(part, str) for part in answer) else answer
+            try:
+                text = edit(rung.name, *map(tuple, pairs))
+            except (ArgumentError, TypeError) as error:
+                return str(error) if isinstance(error, ArgumentError) else "give a list of pairs (old text, new text)."
+        elif isinstance(answer, Path) or (isinstance(answer, str) and answer.endswith(".cu") and "\n" not in answer):
+            if not Path(answer).is_file():
+                return f"the file {Path(answer).name} does not exist: give the path of a .cu file."
+            text = Path(answer).read_text(encoding="utf-8")
+        elif isinstance(answer, str):
+            text = answer
+        else:
+            return f"pairs (old text, new text) or the text of a kernel are asked for, and this is {_describe(answer)}."
+        if not text.strip():
+            return "the text is empty: start from the kernel of the rung."
+        if text == rung.path.read_text(encoding="utf-8"):
+            return f"this is {rung.path.name} as it was: change it first."
+        file = cache_directory("exercises") / f"{self.id}.cu"
+        file.write_text(text, encoding="utf-8")
+        return {"file": file}
+
+
+def edit(rung: str | int, *replacements: tuple[str, str]) -> str:
+    """The text of a rung's kernel with some text replaced: `edit(1, ("old", "new"), ...)`. The file stays as it is.
+
+    Raises ArgumentError if an old text is not in the kernel, or is there more than once.
+    """
+    chosen = find_rung(rung)
+    text = chosen.path.read_text(encoding="utf-8")
+    for pair in replacements:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and pair[0] for part in pair)):
+            raise ArgumentError(f"replacement {pair!r} is not a pair of texts: give (old, new), the old one not empty.")
+        old, new = pair
+        found = text.count(old)
+        if found != 1:
+            places = "is not there" if found == 0 else f"is there {found} times"
+            raise ArgumentError(
+                f"text {old!r} {places} in {chosen.path.name}: give text that is there once, copied from the kernel."
+            )
+        text = text.replace(old, new)
+    return text
+
+
+def _values(answer: Any) -> tuple[float, ...] | None:
+    """The finite numbers of a number, a sequence or an array; None if it is something else."""
+    if isinstance(answer, np.ndarray):
+        answer = answer.tolist()
+    items = answer if isinstance(answer, (tuple, list)) else (answer,)
+    for item in items:
+        if not isinstance(item, numbers.Real) or isinstance(item, bool) or not math.isfinite(item):
+            return None
+    return tuple(float(item) for item in items)
+
+
+def _no_number(answer: Any, count: int) -> str:
+    if isinstance(answer, str):
+        return "this is text: give the number without quotation marks."
+    wanted = "a number is" if count == 1 else f"{_count(count)} are"
+    return f"{wanted} asked for, and this is {_describe(answer)}."
+
+
+def _count(count: int) -> str:
+    return "one number" if count == 1 else f"a tuple of {count} numbers"
+
+
+def _describe(value: Any) -> str:
+    return f"{_short(value)}, a {type(value).__name__}"
+
+
+def _short(value: Any) -> str:
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a repr that fails is no reason for a traceback
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _name(error: BaseException) -> str:
+    message = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

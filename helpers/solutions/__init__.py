@@ -1,0 +1,1 @@
+"""Solutions of the exercises, apart from the notebooks: `nbNN.py` holds the dict `SOLUTIONS` of notebook NN."""

@@ -1,0 +1,213 @@
+"""Every exercise accepts its solution, refuses nothing with a traceback, and has three hints."""
+
+import numpy as np
+import pytest
+
+from helpers.errors import ArgumentError
+from helpers.exercises import Function, KernelChange, Number, edit
+from helpers.exercises.kinds import Status
+from helpers.exercises.registry import all_exercises, find_exercise, solution_of
+from helpers.exercises.session import Session
+from helpers.rungs import RUNGS
+
+EXERCISES = all_exercises()
+HINTS = ("look", "look closer", "it is 32")
+
+
+def number(**fields):
+    return Number(**{"id": "99.1", "hints": HINTS, "because": "a sector each.", "expected": 32} | fields)
+
+
+PAIR = number(expected=lambda: (2, 32.0), names=("coalesced", "uncoalesced"), tolerance=0.01)
+ROW = Function(
+    id="99.2",
+    hints=HINTS,
+    because="a warp is a row.",
+    names=("thread", "tile"),
+    reference=lambda thread, tile: thread // tile,
+    points=((0, 32), (33, 32), (5, 2)),
+)
+TWIN = KernelChange(
+    id="99.3",
+    hints=HINTS,
+    because="lanes along a row.",
+    rung=1,
+    size=(33, 40, 8),
+    goal=lambda emulation: None if emulation.run.totals["global_load_requests"] else "it loads nothing.",
+)
+
+
+class Hostile:
+    """An answer that fails at whatever is done with it."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError("no")
+
+    def __repr__(self):
+        raise RuntimeError("no")
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+
+def silly_answers():
+    return [
+        "", "32", "no\nkernel", "x.cu", b"32", True, float("nan"), float("inf"), 1j, 10**400, -1, [], (), {}, {1, 2},
+        [[1, 2], [3, 4]], (1, 2, 3), ("a", "b"), [("a",)], {"TILE": object()}, {"": 1}, object(), Hostile(), int, len,
+        lambda: 1, lambda *x: None, lambda *x: 1 / 0, lambda *x: "text", lambda *x: exit(3), np.zeros((2, 2)),
+        np.array("a"), np.datetime64("2020-01-01"), Exception, range(3),
+    ]  # fmt: skip
+
+
+# The exercises of the notebooks
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+def test_solution_passes_and_skeleton_is_open(exercise):
+    assert exercise.judge(...).status is Status.OPEN
+    verdict = exercise.judge(solution_of(exercise))
+    if verdict.status is Status.UNCHECKED:
+        pytest.skip(verdict.words)
+    assert verdict.status is Status.RIGHT, verdict.words
+
+
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if isinstance(e, Number)], ids=lambda exercise: exercise.id)
+def test_listed_mistakes_are_wrong(exercise):
+    for wrong, words in exercise.mistakes:
+        verdict = exercise.judge(wrong)
+        assert verdict.status is Status.WRONG and verdict.words == words
+
+
+@pytest.mark.parametrize("exercise", [e for e in EXERCISES if isinstance(e, Number)], ids=lambda exercise: exercise.id)
+def test_first_hints_do_not_give_the_number_away(exercise):
+    value = exercise.expected() if callable(exercise.expected) else exercise.expected
+    for single in value if isinstance(value, (tuple, list)) else (value,):
+        assert f" {single:g} " not in f" {exercise.hints[0].rstrip('.')} "
+
+
+def test_ids_are_unique_and_every_notebook_has_two():
+    ids = [exercise.id for exercise in EXERCISES]
+    assert len(ids) == len(set(ids))
+    for rung in RUNGS:
+        if rung.notebook.exists():
+            mine = [name for name in ids if name.startswith(f"{rung.number:02d}.")]
+            assert len(mine) >= 2, rung.name
+            text = rung.notebook.read_text(encoding="utf-8")
+            assert all(f'check(\\"{name}\\"' in text for name in mine), f"{rung.name} leaves out one of {mine}"
+
+
+# The framework
+
+
+@pytest.mark.parametrize("exercise", [number(), PAIR, ROW, TWIN], ids=["number", "pair", "function", "kernel"])
+@pytest.mark.parametrize("index", range(len(silly_answers())))
+def test_silly_answers_get_a_sentence(exercise, index):
+    verdict = exercise.judge(silly_answers()[index])
+    assert verdict.status in (Status.WRONG, Status.UNCHECKED)
+    assert verdict.words.strip() and "Traceback" not in verdict.words
+
+
+@pytest.mark.parametrize("answer", [..., None, (1, ...), [("a", ...)], {"TILE": ...}])
+@pytest.mark.parametrize("exercise", [number(), PAIR, ROW, TWIN], ids=["number", "pair", "function", "kernel"])
+def test_unanswered_gets_a_kind_sentence(exercise, answer):
+    verdict = exercise.judge(answer)
+    assert verdict.status is Status.OPEN
+    assert "three dots" in verdict.words
+
+
+def test_a_function_that_is_not_written_is_open():
+    assert ROW.judge(lambda thread, tile: ...).status is Status.OPEN
+    assert "lack a `return`" in ROW.judge(lambda thread, tile: None).words
+
+
+@pytest.mark.parametrize("answer", [32, 32.0, np.int64(32), np.float32(32), np.array(32), [32], np.array([32])])
+def test_numbers_of_any_type_are_right(answer):
+    assert number().judge(answer).status is Status.RIGHT
+
+
+def test_wrong_numbers_are_told_apart():
+    exercise = number(mistakes=((2, "that is the coalesced kernel."),), names=("sectors",))
+    assert exercise.judge(31).words == "sectors: 31 is too small."
+    assert exercise.judge(33).words == "sectors: 33 is too large."
+    assert exercise.judge(2).words == "that is the coalesced kernel."
+    assert PAIR.judge((2, 32.2)).status is Status.RIGHT
+    assert PAIR.judge((2, 33)).words == "uncoalesced: 33 is too large."
+    assert "a tuple of 2 numbers" in PAIR.judge(2).words
+    assert "without quotation marks" in PAIR.judge("2, 32").words
+
+
+def test_functions_are_compared_at_points():
+    assert ROW.judge(lambda thread, tile: thread // tile).status is Status.RIGHT
+    assert ROW.judge(lambda t, n: t % n).words == "at thread=5, tile=2 your function gives 1; it should give 2."
+    assert ROW.judge(lambda t, n: t).words == "at thread=33, tile=32 your function gives 33; it should give 1."
+    assert "at thread=0, tile=32 your function stops with ZeroDivisionError" in ROW.judge(lambda t, n: n // t).words
+    assert "stops with TypeError" in ROW.judge(lambda t: t).words
+
+
+@pytest.mark.compiler
+def test_kernels_run_on_the_emulator():
+    swapped = [
+        ("threadIdx.x / TILE;\n    const int column = blockIdx.x * TILE + threadIdx.x % TILE", "threadIdx.x % TILE;\n"
+         "    const int column = blockIdx.x * TILE + threadIdx.x / TILE"),
+    ]  # fmt: skip
+    assert TWIN.judge(swapped).status is Status.RIGHT
+    assert TWIN.judge(edit(1, *swapped)).status is Status.RIGHT
+    assert "as it was" in TWIN.judge(edit(1)).words
+    assert "result is wrong" in TWIN.judge([("float sum = 0.0f", "float sum = 1000.0f")]).words
+    assert "reports out of bounds" in TWIN.judge([("row >= M || column >= N", "row > M || column >= N")]).words
+    broken = TWIN.judge([("float sum = 0.0f;", "float sum = 0.0f")])
+    assert "does not compile" in broken.words and broken.status is Status.WRONG
+    demanding = KernelChange(id="99.4", hints=HINTS, because="x", rung=1, size=(8, 8, 8), goal=lambda run: "do more.")
+    assert demanding.judge(swapped).words == "do more."
+
+
+def test_edit_names_what_does_not_fit():
+    with pytest.raises(ArgumentError, match="is not there"):
+        edit(1, ("no such text", ""))
+    with pytest.raises(ArgumentError, match=r"is there \d+ times"):
+        edit(1, ("TILE", "T"))
+    with pytest.raises(ArgumentError, match="not a pair"):
+        edit(1, "text")
+
+
+@pytest.mark.parametrize("fields", [{"hints": ("a", "b")}, {"hints": ("a", "", "c")}, {"because": " "}])
+def test_an_incomplete_exercise_cannot_be_written(fields):
+    with pytest.raises(ValueError, match="99.1"):
+        number(**fields)
+
+
+@pytest.fixture
+def session(monkeypatch):
+    exercise = number()
+    registry = "helpers.exercises.registry"
+    monkeypatch.setattr(f"{registry}.exercises", lambda notebook: (exercise,) if notebook == "99" else ())
+    monkeypatch.setattr(f"{registry}.solution_of", lambda exercise: 32)
+    return Session()
+
+
+def test_hints_come_one_at_a_time_and_check_mentions_them_once(session, capsys):
+    session.check("99.1", ...)
+    session.check("99.1", 1)
+    assert capsys.readouterr().out.count("hint(") == 2
+    for step, text in enumerate(HINTS, 1):
+        session.hint("99.1")
+        assert capsys.readouterr().out == f"99.1 hint {step} of 3: {text}\n"
+    session.hint("99.1")
+    assert 'solution("99.1")' in capsys.readouterr().out
+    session.check("99.1", 1)
+    session.check("99.1", 32)
+    assert capsys.readouterr().out.splitlines()[-1] == "99.1 right: a sector each."
+    session.solution("99.1")
+    assert "answer = 32" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["99.7", "98.1", "", "x", None, 99.1, ..., "../../x", [], "99.1 "])
+def test_unknown_exercises_get_a_sentence(session, capsys, name):
+    session.check(name, 1)
+    session.hint(name)
+    session.solution(name)
+    assert capsys.readouterr().out.count("does not exist") == 3
+
+
+def test_find_exercise_finds_all():
+    assert [find_exercise(exercise.id) for exercise in EXERCISES] == list(EXERCISES)
