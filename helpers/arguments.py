@@ -38,6 +38,8 @@ def check_output(rung: Rung, C: Any, A: Any, B: Any, backend: str) -> None:
     if tuple(C.shape) != expected:
         raise ArgumentError(f"C has shape {tuple(C.shape)} but A @ B has shape {expected}: give C that shape.")
     check_alignment("C", C, rung)
+    if isinstance(C, np.ndarray) and not C.flags.writeable:
+        raise ArgumentError("C is read-only: it must be writable; make it with numpy.empty.")
     begin, end = _extent(C)
     for name, other in (("A", A), ("B", B)):
         other_begin, other_end = _extent(other)
@@ -53,7 +55,7 @@ def check_matrix(name: str, matrix: Any, backend: str) -> None:
         raise ArgumentError(f"{name} has dtype {matrix.dtype}: it must be bfloat16; {convert}.")
     if matrix.ndim != 2:
         raise ArgumentError(
-            f"{name} has {matrix.ndim} dimensions, shape {tuple(matrix.shape)}: it must have 2; reshape it to a matrix."
+            f"{name} has shape {tuple(matrix.shape)}: it must have 2 dimensions; reshape it to a matrix."
         )
     if 0 in matrix.shape:
         raise ArgumentError(
@@ -71,7 +73,7 @@ def check_matrix(name: str, matrix: Any, backend: str) -> None:
 
 def check_memory(name: str, matrix: Any, backend: str) -> None:
     """Raises ArgumentError if `matrix` is not an array of the backend: NumPy on the host or CuPy on the GPU."""
-    kind = f"{type(matrix).__module__.split('.')[0]}.{type(matrix).__name__}"
+    kind = f"{type(matrix).__module__.split('.')[0]}.{type(matrix).__name__}".removeprefix("builtins.")
     on_gpu = is_device_array(matrix)
     is_host = isinstance(matrix, np.ndarray) and not isinstance(matrix, np.ma.MaskedArray)
     if backend == "cuda" and not on_gpu:

@@ -265,7 +265,8 @@ def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:
     """The first report of a run in one sentence, with the number of further ones."""
     first = run.reports[0]
     place = f"{kernel.path.name}:{first.line}" if first.line else kernel.path.name
-    more = f" (and {len(run.reports) - 1} more reports)" if len(run.reports) > 1 else ""
+    others = len(run.reports) - 1
+    more = f" (and {others} more report{'s' if others > 1 else ''})" if others else ""
     return f"{place}: {first.kind.replace('_', ' ')}: {first.message.rstrip('.')}{more}."
 
 
