@@ -15,14 +15,13 @@ from helpers.models.machine import H200, Gpu
 class MemoryLevel:
     """One level. size: bytes on the whole GPU. bandwidth: bytes per second of the whole GPU.
 
-    source: of the bandwidth: 'datasheet', 'computed' or 'measured'. scope: who shares it.
+    source: of the bandwidth: 'datasheet', 'computed' or 'measured'.
     """
 
     name: str
     size: float
     bandwidth: float
     source: str
-    scope: str
 
 
 def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tuple[MemoryLevel, ...]:
@@ -34,10 +33,10 @@ def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tup
     registers = gpu.sm_count * gpu.registers_per_sm * 4
     l1 = gpu.sm_count * gpu.l1_bytes_per_sm
     levels = (
-        MemoryLevel("registers", registers, gpu.register_bandwidth, "computed", "a thread"),
-        MemoryLevel("shared memory", l1, gpu.shared_bandwidth, "computed", "a CTA"),
-        MemoryLevel("L2", gpu.l2_bytes, gpu.l2_bandwidth, "computed", "all SMs"),
-        MemoryLevel("HBM", gpu.hbm_bytes, gpu.hbm_bandwidth, "datasheet", "all SMs"),
+        MemoryLevel("registers", registers, gpu.register_bandwidth, "computed"),
+        MemoryLevel("shared memory", l1, gpu.shared_bandwidth, "computed"),
+        MemoryLevel("L2", gpu.l2_bytes, gpu.l2_bandwidth, "computed"),
+        MemoryLevel("HBM", gpu.hbm_bytes, gpu.hbm_bandwidth, "datasheet"),
     )
     measured = dict(measured or {})
     names = [level.name for level in levels]

@@ -1,0 +1,57 @@
+"""The memory pyramid: how much each level holds and how fast it is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.patches import Polygon
+
+from helpers.models.pyramid import MemoryLevel
+from helpers.plots.figure import INK, NAVY, ON, SKY, VERMILLION, YELLOW, Picture, new_picture, quantity, style
+
+_SOURCES = {"datasheet": (NAVY, ""), "computed": (SKY, "///"), "measured": (VERMILLION, "")}
+
+
+def memory_pyramid(levels: Sequence[MemoryLevel], title: str = "") -> Picture:
+    """Draw the levels, the fastest on top: sizes in the pyramid, bandwidths as bars on a log scale beside it.
+
+    levels: from `models.pyramid.pyramid(gpu, measured=...)`. The colour and the word beside a bar say where its
+    bandwidth is from.
+    """
+    count = len(levels)
+    with style():
+        picture = new_picture(9.0, 0.75 + 0.82 * count)
+        height = picture.get_figheight()
+        inner = (0.82 * count - 0.1) / height
+        left = picture.add_axes((0.015, 0.12 / height, 0.40, inner))
+        right = picture.add_axes((0.46, 0.12 / height, 0.37, inner))
+        for index, level in enumerate(levels):
+            half_top, half_bottom = 0.36 + 0.64 * index / count, 0.36 + 0.64 * (index + 1) / count
+            y = count - index
+            corners = [(-half_top, y), (half_top, y), (half_bottom, y - 1), (-half_bottom, y - 1)]
+            left.add_patch(Polygon(corners, facecolor=YELLOW, edgecolor=INK, lw=1.0))
+            label = f"{level.name}\n{_size(level.size)}"
+            left.text(0, y - 0.5, label, ha="center", va="center", color=ON[YELLOW], linespacing=1.3)
+            color, hatch = _SOURCES[level.source]
+            right.barh(y - 0.5, level.bandwidth, 0.46, color=color, hatch=hatch, edgecolor=INK, lw=0.8)
+            label = f"{quantity(level.bandwidth, 'B/s')}\n{level.source}"
+            right.annotate(label, (level.bandwidth, y - 0.5), (6, 0), textcoords="offset points", va="center")
+        left.set(xlim=(-1.02, 1.02), ylim=(0, count + 0.02))
+        left.set_axis_off()
+        bandwidths = [level.bandwidth for level in levels]
+        right.set_xscale("log")
+        right.set(xlim=(10 ** np.floor(np.log10(min(bandwidths)) - 0.5), max(bandwidths)), ylim=(0, count + 0.02))
+        right.set_axis_off()
+        line = 1 - 0.3 / height
+        picture.text(0.215, line, title or "holds", ha="center", va="center", fontsize=12.5, fontweight="bold")
+        picture.text(0.46, line, "gives per second (log scale)", va="center", fontsize=12.5, fontweight="bold")
+        parts = (
+            f"{level.name} {_size(level.size)}, {quantity(level.bandwidth, 'B/s')} ({level.source})"
+            for level in levels
+        )
+        picture.alt = f"Memory pyramid{f' of {title}' if title else ''}, fastest first: {'; '.join(parts)}."
+    return picture
+
+
+def _size(size: float) -> str:
+    """Caches in MiB, as they are built; memory in GB, as it is sold."""
+    return quantity(size, "B") if size >= 1e9 else f"{size / 2**20:.3g} MiB"
