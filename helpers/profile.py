@@ -1,0 +1,416 @@
+"""Counters of one launch from Nsight Compute (`ncu`), recorded, so that a reader without a GPU can see them too.
+
+    python -m helpers.profile --rungs 1 2 3 --sizes 512 1024        on a machine with the GPU and ncu
+
+It starts ncu once per kernel and size, on a child of itself that launches the kernel once, and writes
+records/<device>/profile/<rung>[.<entry>].json. Clocks are left alone (`--clock-control none`). ncu runs the kernel
+several times with cold caches and restores memory in between: its counters are exact, its times are not the
+benchmark's, so no time is kept.
+
+Where the counters come from (Nsight Compute documentation, "Metrics Reference" and "Source Metrics"): `l1tex__...`
+count in the L1/shared-memory unit; `memory_l1_wavefronts_shared` and its `_ideal` are sums over the kernel's
+instructions, without what other traffic adds to the hardware's wavefront counter: the conflict ratio is theirs.
+"""
+
+import argparse
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers import device
+from helpers.device import Device
+from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.records import DATE, HASH, RECORD_DIR, REFERENCE_DEVICE, device_from_json, file_name, size_name
+from helpers.rungs import ROOT, RUNGS, Rung, find_rung
+
+SCHEMA = "hopper-matmul/profile/1"
+SECTIONS = ("SourceCounters", "Occupancy", "WarpStateStats", "LaunchStats", "SpeedOfLight")
+
+# Our name -> ncu's name. Units are in the names; counters of one launch, summed over the chip.
+METRICS = {
+    "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "global_store_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "global_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "global_load_instructions": "smsp__sass_inst_executed_op_global_ld.sum",
+    "global_store_instructions": "smsp__sass_inst_executed_op_global_st.sum",
+    "global_theoretical_sectors": "memory_l2_theoretical_sectors_global",
+    "global_theoretical_sectors_ideal": "memory_l2_theoretical_sectors_global_ideal",
+    "shared_load_instructions": "smsp__sass_inst_executed_op_shared_ld.sum",
+    "shared_store_instructions": "smsp__sass_inst_executed_op_shared_st.sum",
+    "shared_load_requests": "smsp__inst_executed_op_shared_ld.sum",
+    "shared_store_requests": "smsp__inst_executed_op_shared_st.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_load_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "shared_wavefronts": "memory_l1_wavefronts_shared",
+    "shared_wavefronts_ideal": "memory_l1_wavefronts_shared_ideal",
+    "l1_hit_rate_pct": "l1tex__t_sector_hit_rate.pct",
+    "l2_hit_rate_pct": "lts__t_sector_hit_rate.pct",
+    "l2_read_sectors": "lts__t_sectors_op_read.sum",
+    "l2_write_sectors": "lts__t_sectors_op_write.sum",
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "theoretical_occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
+    "registers_per_thread": "launch__registers_per_thread",
+    "tensor_pipe_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "fma_pipe_pct": "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+    "lsu_wavefront_pct": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+    "sm_cycles_active_per_sm": "sm__cycles_active.avg",
+    "instructions": "smsp__inst_executed.sum",
+    "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+}
+STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)_per_issue_active\.ratio|"
+                   r"smsp__average_warps?_latency_issue_stalled_(\w+)\.ratio")
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Counters of one launch.
+
+    m, n, k: its shape. counters: by the names of METRICS. stalls: average number of warps of a scheduler that wait for
+    a reason, per issued instruction. missing: names that this ncu or GPU does not report.
+    """
+
+    m: int
+    n: int
+    k: int
+    counters: Mapping[str, float]
+    stalls: Mapping[str, float]
+    missing: tuple[str, ...] = ()
+
+    def ratio(self, above: str, below: str) -> float | None:
+        """One counter over another; None if one is missing or the lower one is zero."""
+        if above not in self.counters or not self.counters.get(below):
+            return None
+        return self.counters[above] / self.counters[below]
+
+    @property
+    def sectors_per_load(self) -> float | None:
+        """32-byte sectors per request of a global load."""
+        return self.ratio("global_load_sectors", "global_load_requests")
+
+    @property
+    def sectors_per_store(self) -> float | None:
+        """32-byte sectors per request of a global store."""
+        return self.ratio("global_store_sectors", "global_store_requests")
+
+    @property
+    def conflict_ratio(self) -> float | None:
+        """Shared-memory wavefronts over the least that the same instructions need; 1 means no bank conflicts."""
+        return self.ratio("shared_wavefronts", "shared_wavefronts_ideal")
+
+    @property
+    def wavefronts_per_load(self) -> float | None:
+        """Wavefronts per request of a shared-memory load, as the hardware counts them (other traffic included)."""
+        return self.ratio("shared_load_wavefronts", "shared_load_requests")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The recorded counters of a kernel, a Launch per size. ncu: its version. date: UTC, of the newest launch."""
+
+    rung: str
+    entry: str
+    code_hash: str
+    device: Device
+    ncu: str
+    date: str
+    launches: tuple[Launch, ...]
+
+    def launch(self, m: int, n: int, k: int) -> Launch | None:
+        """The launch at a size, or None."""
+        return next((item for item in self.launches if (item.m, item.n, item.k) == (m, n, k)), None)
+
+
+def ncu_command(
+    ncu: str, rung: Rung, entry: str, size: int, metrics: Sequence[str], python: str = sys.executable
+) -> list[str]:
+    """The command line that profiles one launch: every metric and section in base units, as CSV on stdout."""
+    command = [ncu, "--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
+    command += ["--kernel-name-base", "function", "--kernel-name", entry]
+    for section in SECTIONS:
+        command += ["--section", section]
+    command += ["--metrics", ",".join(metrics), "--csv", "--page", "raw", "--print-units", "base"]
+    return [*command, python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size)]
+
+
+def parse_csv(text: str) -> dict[str, str]:
+    """The values of the one profiled launch, by ncu's metric names, out of the output of `ncu --csv --page raw`.
+
+    Lines of the program and of ncu itself may stand around the table. Raises RecordError if there is no table, or not
+    exactly one launch in it.
+    """
+    lines = text.splitlines()
+    begin = next((index for index, line in enumerate(lines) if line.startswith('"ID",')), None)
+    if begin is None:
+        raise RecordError(f"ncu printed no table ({_last_words(text)}): run the command by hand to see why.")
+    header, *rows = csv.reader(lines[begin:])
+    launches = [row for row in rows if len(row) == len(header) and row[0].isdigit()]   # the row of units has no ID
+    if len(launches) != 1:
+        raise RecordError(f"ncu profiled {len(launches)} launches instead of one: check the kernel's name.")
+    return dict(zip(header, launches[0], strict=True))
+
+
+def number(text: str) -> float | None:
+    """A value as ncu prints it ('1,048,576', '99.5'); None for '', 'n/a' and other words."""
+    try:
+        return float(text.replace(",", "").split(" ")[0])
+    except (ValueError, IndexError):
+        return None
+
+
+def launch_from(values: Mapping[str, str], m: int, n: int, k: int) -> Launch:
+    """The counters of a launch, out of ncu's values."""
+    counters, missing = {}, []
+    for name, metric in METRICS.items():
+        value = number(values.get(metric, ""))
+        if value is None:
+            missing.append(name)
+        else:
+            counters[name] = value
+    stalls = {}
+    for metric, text in values.items():
+        match, value = STALL.fullmatch(metric), number(text)
+        if match and value is not None and "not_issued" not in metric:
+            stalls[match[1] or match[2]] = round(value, 6)
+    return Launch(m, n, k, counters, dict(sorted(stalls.items(), key=lambda item: -item[1])), tuple(missing))
+
+
+def unknown_metrics(text: str) -> tuple[str, ...]:
+    """Metrics that ncu says it does not know, out of its messages."""
+    names = set()
+    for match in re.finditer(r"(?:Failed to find metric|Unknown metric|[Ii]nvalid metric)[^\n]*", text):
+        names.update(re.findall(r"\b(?:\w+__\w+|memory_l[12]_\w+)(?:\.\w+)*", match[0]))
+    return tuple(sorted(names))
+
+
+def collect(rung: Rung, entry: str, size: int, ncu: str | None = None, timeout_s: float = 300) -> Launch:
+    """Profile one launch of a kernel at M = N = K = size. Takes about 10 to 30 seconds.
+
+    Metrics that this ncu does not know are left out and named in `missing`. Raises BackendError without ncu, without
+    the permission to read counters, or if ncu fails.
+    """
+    tool = ncu or find_ncu()
+    metrics = list(METRICS.values())
+    for _ in range(len(METRICS)):   # some versions of ncu name one unknown metric at a time
+        command = ncu_command(tool, rung, entry, size, metrics)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT, check=False)
+        except subprocess.TimeoutExpired:
+            raise BackendError(f"ncu took more than {timeout_s:.0f} s for {rung.name}: take a smaller size.") from None
+        except OSError as error:
+            raise BackendError(f"ncu cannot be started ({error.strerror}): install NVIDIA Nsight Compute.") from None
+        text = done.stdout + done.stderr
+        if NO_PERMISSION in text:
+            raise BackendError(
+                f"The driver does not let this user read GPU counters ({NO_PERMISSION}): run as root, or ask the "
+                "administrator to allow profiling; the recorded counters need none of this."
+            )
+        dropped = [name for name in unknown_metrics(text) if name in metrics]
+        if dropped:
+            metrics = [name for name in metrics if name not in dropped]
+            continue
+        if done.returncode:
+            raise BackendError(f"ncu failed with code {done.returncode} ({_last_words(text)}): run it by hand: "
+                               f"{' '.join(command[:6])} ...")
+        return launch_from(parse_csv(done.stdout), size, size, size)
+    raise BackendError("ncu does not know metric after metric: it is too old or too new for helpers/profile.py.")
+
+
+def find_ncu() -> str:
+    """The path of ncu: on PATH, or in a CUDA toolkit's usual place. Raises BackendError if there is none."""
+    places = [shutil.which("ncu"), *(os.path.join(root, "bin", "ncu") for root in (
+        os.environ.get("CUDA_PATH", ""), "/usr/local/cuda") if root)]
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            return place
+    raise BackendError("ncu was not found on PATH: install NVIDIA Nsight Compute; the recorded counters need none.")
+
+
+def ncu_version(tool: str) -> str:
+    """ncu's version, e.g. '2025.3.0.0', or 'unknown'."""
+    try:
+        text = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    match = re.search(r"Version (\S+)", text)
+    return match[1] if match else "unknown"
+
+
+def profile_path(rung: str, entry: str, folder: str, directory: Path | None = None) -> Path:
+    """Where the counters of a kernel belong. folder: the device's slug."""
+    return Path(directory or RECORD_DIR) / folder / "profile" / f"{file_name(rung, entry)}.json"
+
+
+def write_profile(profile: Profile, directory: Path | None = None) -> Path:
+    """Write a profile to its place in one step; launches of the same code at other sizes are kept.
+
+    Raises RecordError if a damaged file is in the way or the folder cannot be written.
+    """
+    path = profile_path(profile.rung, profile.entry, profile.device.slug, directory)
+    launches = {(item.m, item.n, item.k): item for item in profile.launches}
+    if path.exists():
+        old = from_json(read_json(path), path)
+        if (old.code_hash, old.device.name, old.ncu) == (profile.code_hash, profile.device.name, profile.ncu):
+            launches = {(item.m, item.n, item.k): item for item in old.launches} | launches
+    data = {
+        "schema": SCHEMA,
+        "rung": profile.rung,
+        "entry": profile.entry,
+        "code_hash": profile.code_hash,
+        "device": asdict(profile.device),
+        "ncu": profile.ncu,
+        "date": profile.date,
+        "launches": [
+            {
+                "m": item.m,
+                "n": item.n,
+                "k": item.k,
+                "counters": {name: _whole(value) for name, value in item.counters.items()},
+                "stalls": dict(item.stalls),
+                "missing": list(item.missing),
+            }
+            for _, item in sorted(launches.items())
+        ],
+    }
+    return write_json(path, data, from_json)
+
+
+def from_json(data: Any, path: Path) -> Profile:
+    """The profile in a JSON object. Raises RecordError naming the file and the key that does not fit."""
+    top = Fields(data, path)
+    top.choice("schema", (SCHEMA,))
+
+    def counts(item: Fields, key: str) -> dict[str, float]:
+        nested = item.object(key)
+        return {name: nested.number(name, positive=False) for name in nested.data}
+
+    return Profile(
+        rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '01_coalescing'"),
+        entry=top.text("entry", r"[A-Za-z_]\w*", "the name of a kernel function"),
+        code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
+        device=device_from_json(top.object("device")),
+        ncu=top.text("ncu"),
+        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        launches=tuple(
+            Launch(
+                item.integer("m", 1), item.integer("n", 1), item.integer("k", 1),
+                counts(item, "counters"), counts(item, "stalls"), item.texts("missing"),
+            )
+            for item in top.objects("launches")
+        ),
+    )
+
+
+def find_profile(
+    rung: str | int | Rung, entry: str | None = None, code_hash: str | None = None, directory: Path | None = None
+) -> Profile | None:
+    """The newest recorded profile of a kernel, of the reference GPU if there is one, or None.
+
+    code_hash: only a profile of this very code. Raises RecordError if a file of the kernel is damaged.
+    """
+    wanted = find_rung(rung)
+    name = f"{file_name(wanted.name, entry or wanted.entry)}.json"
+    paths = sorted(Path(directory or RECORD_DIR).glob(f"*/profile/{name}"))
+    found = [from_json(read_json(path), path) for path in paths]
+    fitting = [item for item in found if code_hash in (None, item.code_hash)]
+    return max(fitting, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
+
+
+def run_launch(rung: str, entry: str, size: int) -> None:
+    """What the child of ncu does: one launch of the kernel on the GPU."""
+    from helpers import gpu
+    from helpers.arrays import empty_matrix, random_matrix
+    from helpers.kernel import load
+
+    kernel = load(rung, backend="cuda", entry=entry)
+    A, B = random_matrix(size, size, 1, "cuda"), random_matrix(size, size, 2, "cuda")
+    C = empty_matrix(size, size, "cuda")
+    kernel(A, B, out=C)
+    gpu.synchronize()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m helpers.profile", description="Record counters with ncu.")
+    parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[512, 1024], metavar="N", help="M = N = K")
+    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_argument("--launch", nargs=3, metavar=("RUNG", "ENTRY", "N"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        if options.launch:
+            run_launch(options.launch[0], options.launch[1], int(options.launch[2]))
+            return 0
+        return _record(options.rungs, options.sizes, options.output)
+    except CourseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _record(rungs: Sequence[str], sizes: Sequence[int], output: Path | None) -> int:
+    from helpers.kernel import load
+
+    chosen = [find_rung(name) for name in rungs]
+    for size in sizes:
+        for rung in chosen:
+            if any(size % multiple for multiple in rung.multiples) or size < 1:
+                raise ArgumentError(f"size {size} does not suit {rung.name}: take a multiple of {max(rung.multiples)}.")
+    info = device.device_info()
+    if info is None:
+        raise BackendError(f"Counters can only be recorded on a GPU: {device.no_device_reason()}")
+    tool = find_ncu()
+    version = ncu_version(tool)
+    failed = 0
+    for rung in chosen:
+        for entry in (rung.entry, *rung.twins):
+            code_hash = load(rung, backend="cuda", entry=entry).code_hash
+            for size in sizes:
+                try:
+                    launch = collect(rung, entry, size, tool)
+                    profile = Profile(rung.name, entry, code_hash, info, version, device.now(), (launch,))
+                    path = write_profile(profile, output)
+                except CourseError as error:
+                    failed += 1
+                    print(f"{rung.name}.{entry} {size}: error: {error}", file=sys.stderr, flush=True)
+                    continue
+                print(_summary(rung.name, entry, launch, path), flush=True)
+    return 1 if failed else 0
+
+
+def _summary(rung: str, entry: str, launch: Launch, path: Path) -> str:
+    def shown(value: float | None) -> str:
+        return "-" if value is None else f"{value:.3f}"
+
+    missing = f", not reported: {', '.join(launch.missing)}" if launch.missing else ""
+    return (
+        f"{rung}.{entry} {size_name(launch.m, launch.n, launch.k)}: sectors per load {shown(launch.sectors_per_load)}, "
+        f"per store {shown(launch.sectors_per_store)}, shared wavefronts / ideal {shown(launch.conflict_ratio)}"
+        f"{missing} -> {display(path)}"
+    )
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else round(value, 4)
+
+
+def _last_words(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "==ERROR==" in line or line.startswith("error:")]
+    return (errors or lines or ["it printed nothing"])[-1][:200].rstrip(".")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

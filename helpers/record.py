@@ -1,0 +1,245 @@
+"""Records the ladder: every rung at every size, each measurement written as soon as it is there.
+
+    python -m helpers.record                                                     all rungs, N = 1024 ... 8192, burst
+    python -m helpers.record --rungs 1 2 3 --sizes 4096 --regimes burst sustained
+    python -m helpers.record --list                                              what would be measured, and how long
+
+It needs a GPU. What has a recording of the very same code, of the same GPU and with as many rounds, is skipped, so an
+interrupted run goes on where it stopped: Ctrl-C loses only the measurement at hand.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers import device
+from helpers.benchmark import (
+    BURST_LIMIT_MS,
+    BURST_ROUNDS,
+    SUSTAINED_ROUNDS,
+    Bench,
+    BenchmarkRefused,
+    measure,
+)
+from helpers.device import Device
+from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.jsonfile import display
+from helpers.kernel import Kernel, load
+from helpers.records import (
+    RECORD_DIR,
+    REGIMES,
+    Measurement,
+    Yardsticks,
+    file_name,
+    load_yardsticks,
+    read_record,
+    size_name,
+    write_record,
+    write_yardsticks,
+)
+from helpers.rungs import RUNGS, Rung, find_rung
+from helpers.timing import CudaTimer
+
+SIZES = (1024, 2048, 4096, 8192)
+TWIN_LIMIT = 4096   # the uncoalesced twin takes seconds a launch at 8192
+OVERHEAD_S = 3.0    # making the matrices, verifying, checking; a guess for the estimate
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement to make: a kernel function of a rung at M = N = K = size, in a regime."""
+
+    rung: Rung
+    entry: str
+    size: int
+    regime: str
+
+    @property
+    def name(self) -> str:
+        """For people: '01_coalescing.matmul_uncoalesced 4096 burst'."""
+        return f"{file_name(self.rung.name, self.entry)} {self.size} {self.regime}"
+
+
+def plan_jobs(
+    rungs: Iterable[Rung], sizes: Iterable[int], regimes: Iterable[str], twin_limit: int = TWIN_LIMIT
+) -> list[Job]:
+    """Every combination, by size (so that the matrices are made once), then rung. Twins stop at `twin_limit`.
+
+    Raises ArgumentError for a size that does not suit a rung, or an unknown regime.
+    """
+    jobs = []
+    for regime in regimes:
+        if regime not in REGIMES:
+            raise ArgumentError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
+    for size in sizes:
+        for rung in rungs:
+            if size < 1 or any(size % multiple for multiple in rung.multiples):
+                raise ArgumentError(f"size {size} does not suit {rung.name}: take a multiple of {max(rung.multiples)}.")
+            for entry in (rung.entry, *rung.twins):
+                if entry == rung.entry or size <= twin_limit:
+                    jobs.extend(Job(rung, entry, size, regime) for regime in regimes)
+    return jobs
+
+
+def job_path(job: Job, info: Device, directory: Path) -> Path:
+    """Where the job's record belongs."""
+    stem = file_name(job.rung.name, job.entry)
+    return directory / info.slug / f"{stem}_{size_name(job.size, job.size, job.size)}_{job.regime}.json"
+
+
+def is_current(path: Path, code_hash: str, info: Device, rounds: int) -> bool:
+    """Whether the file is a record of this very code and GPU with at least as many rounds.
+
+    Raises RecordError if the file is damaged.
+    """
+    if not path.exists():
+        return False
+    record = read_record(path)
+    return (
+        record.code_hash == code_hash
+        and record.device.name == info.name
+        and len(record.samples.kernel_ms) >= rounds
+    )
+
+
+def estimate_s(regime: str, rounds: int, rest_s: float, turn_s: float) -> float:
+    """Seconds that a measurement takes, roughly."""
+    each = rest_s + BURST_LIMIT_MS / 1e3 if regime == "burst" else turn_s
+    return 2 * rounds * each + OVERHEAD_S
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    directory: Path,
+    info: Device,
+    rounds: dict[str, int],
+    *,
+    load_kernel: Callable[[Job], Kernel],
+    measure_job: Callable[[Kernel, Job], Measurement],
+    force: bool = False,
+    report: Callable[[str], None] = print,
+) -> int:
+    """Measure and write what is not current. Returns how many jobs failed: each is reported, and the rest goes on.
+
+    load_kernel, measure_job: do the work; tests pass fakes. rounds: by regime.
+    """
+    failed = 0
+    for index, job in enumerate(jobs, 1):
+        begun = time.perf_counter()
+        prefix = f"[{index}/{len(jobs)}] {job.name}:"
+        path = job_path(job, info, directory)
+        try:
+            kernel = load_kernel(job)
+            if not force and is_current(path, kernel.code_hash, info, rounds[job.regime]):
+                report(f"{prefix} is current")
+                continue
+            measurement = measure_job(kernel, job)
+            write_record(measurement, path=path)
+        except BenchmarkRefused as error:
+            failed += 1
+            report(f"{prefix} refused: {error}")
+        except RecordError as error:
+            failed += 1
+            report(f"{prefix} {error}")
+        else:
+            report(f"{prefix} {describe(measurement)}; {time.perf_counter() - begun:.0f} s -> {display(path)}")
+    return failed
+
+
+def describe(measurement: Measurement) -> str:
+    """A measurement in one line."""
+    interval = measurement.ratio_interval
+    clock = "" if measurement.sm_clock_mhz is None else f", {measurement.sm_clock_mhz:.0f} MHz"
+    return (
+        f"{measurement.tflops:.4g} TFLOP/s, cuBLAS {measurement.cublas_tflops:.4g}, ratio {measurement.ratio:.4f} "
+        f"({interval.low:.4f} to {interval.high:.4f}){clock}"
+    )
+
+
+def record_yardsticks(directory: Path, timer: CudaTimer, report: Callable[[str], None] = print) -> None:
+    """Measure and write bandwidth and idle clock of the GPU. Takes some seconds."""
+    time.sleep(1.0)
+    clock = timer.clock_mhz()
+    bandwidth = device.measure_bandwidth()
+    path = write_yardsticks(Yardsticks(timer.device, bandwidth, clock, device.now()), directory)
+    shown = "-" if clock is None else f"{clock:.0f} MHz"
+    report(f"{timer.device.name}: {bandwidth.gb_per_s:.0f} GB/s, idle clock {shown} -> {display(path)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 1 if something failed, 130 after Ctrl-C."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except CourseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; what was measured is written, and the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m helpers.record", description="Record the ladder on this GPU.")
+    parser.add_argument("--rungs", nargs="+", default=None, metavar="RUNG", help="all by default")
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=["burst"])
+    parser.add_argument("--rounds", type=int, default=None, help="9 for bursts and 6 sustained by default")
+    parser.add_argument("--rest", type=float, default=1.0, metavar="SECONDS", help="before each burst")
+    parser.add_argument("--turn", type=float, default=3.0, metavar="SECONDS", help="length of a sustained turn")
+    parser.add_argument("--twin-limit", type=int, default=TWIN_LIMIT, metavar="N", help="largest size of a twin")
+    parser.add_argument("--output", type=Path, default=RECORD_DIR, metavar="DIR", help="instead of helpers/records")
+    parser.add_argument("--force", action="store_true", help="measure what is current, too")
+    parser.add_argument("--no-yardsticks", action="store_true", help="leave device.json alone")
+    parser.add_argument("--list", action="store_true", help="show the jobs and how long they take, and stop")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.rounds is not None and options.rounds < 1:
+        raise ArgumentError(f"--rounds is {options.rounds}: it must be at least 1 (9 give a 95% interval).")
+    rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
+    jobs = plan_jobs(rungs, options.sizes, options.regimes, options.twin_limit)
+    rounds = {"burst": options.rounds or BURST_ROUNDS, "sustained": options.rounds or SUSTAINED_ROUNDS}
+    total = sum(estimate_s(job.regime, rounds[job.regime], options.rest, options.turn) for job in jobs)
+    if options.list:
+        for job in jobs:
+            print(job.name)
+    print(f"{len(jobs)} measurements, about {total / 60:.0f} minutes if none is current", flush=True)
+    if options.list:
+        return 0
+    info = device.device_info()
+    if info is None:
+        raise BackendError(f"The ladder can only be recorded on a GPU: {device.no_device_reason()}")
+
+    def report(line: str) -> None:
+        print(line, flush=True)
+
+    with Bench() as bench:
+        timer = bench.timer
+        if not options.no_yardsticks and isinstance(timer, CudaTimer):
+            known = load_yardsticks(info, options.output)
+            if options.force or known is None or known.device != info:
+                record_yardsticks(options.output, timer, report)
+        failed = run_jobs(
+            jobs,
+            options.output,
+            info,
+            rounds,
+            load_kernel=lambda job: load(job.rung, backend="cuda", entry=job.entry),
+            measure_job=lambda kernel, job: measure(
+                bench, kernel, (job.size,) * 3, job.regime, rounds[job.regime], options.rest, options.turn
+            ),
+            force=options.force,
+            report=report,
+        )
+    if failed:
+        print(f"error: {failed} of {len(jobs)} measurements failed, see above", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
