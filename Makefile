@@ -31,10 +31,9 @@ lab: setup  ## open JupyterLab on the first notebook
 	$(PY) -m jupyter lab notebooks/01_coalescing.ipynb
 
 record: setup  ## measure the whole ladder again (needs a Hopper GPU)
-	$(PY) -m helpers record
+	$(PY) -m helpers.record
 
-browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium and chromedriver)
-	$(PY) -m pip install --quiet --disable-pip-version-check -r tests/browser/requirements.txt
+browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium, chromium-driver)
 	$(PY) -m pytest tests/browser
 
 clean:  ## remove build/ and .venv

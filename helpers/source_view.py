@@ -1,0 +1,255 @@
+"""Show kernel source and machine code in a notebook: coloured, numbered, with what is new marked.
+
+Every view is HTML whose text alone still tells everything: the numbers and the `+` of new lines are
+text, so a page that strips styles (GitHub) shows a plain listing with the same marks. Colours come from
+JupyterLab's theme, light or dark.
+"""
+
+import difflib
+import html
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from IPython.display import HTML
+from pygments import highlight as pygments_highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import CppLexer
+
+from helpers.errors import ArgumentError
+from helpers.rungs import RUNGS, Rung, find_rung
+
+NEW_SIGN = "+"
+HIT_SIGN = ">"
+FOLDED_SHARE = 0.15   # of the unchanged lines, at most, is folded away
+CONTEXT = 3           # unchanged lines that stay beside a changed one
+MIN_FOLD = 4          # shorter runs are not worth a fold
+
+# JupyterLab colours `.highlight` itself (jupyterlab_pygments); the fallbacks after the commas serve other
+# viewers. A notebook that is not trusted yet loses the <style> but keeps the inline styles; the tint is half
+# transparent, so that it does on light and on dark.
+MARK_STYLE = "background-color:rgba(217,115,13,0.16);border-left:4px solid #d9730d"
+LINE_STYLE = "border-left:4px solid transparent"
+PRE_STYLE = "white-space:pre;overflow-x:auto;font-family:var(--jp-code-font-family, monospace)"
+STYLE = """<style>
+.hm-view { font-size: var(--jp-code-font-size, 13px); line-height: 1.35; overflow-x: auto; }
+.hm-view pre { margin: 0; padding: 0.4em 0; background: transparent; white-space: pre; }
+.hm-view .hm-line { display: inline-block; min-width: 100%; }
+.hm-view .hm-no { user-select: none; opacity: 0.6; }
+.hm-view .hm-mark .hm-no { opacity: 1; font-weight: bold; }
+.hm-view summary { opacity: 0.75; cursor: pointer; font-style: italic; }
+.hm-view .hm-title { font-style: italic; margin: 0 0 0.3em 0; }
+.hm-view .k, .hm-view .kt, .hm-view .kd, .hm-view .kc { color: var(--jp-mirror-editor-keyword-color, #7a6bd8); }
+.hm-view .c1, .hm-view .cm, .hm-view .c { color: var(--jp-mirror-editor-comment-color, #4c8a8a); font-style: italic; }
+body[data-jp-theme-light="false"] .hm-view :is(.c1, .cm, .c) { color: #7fb5b5; }
+.hm-view .cp, .hm-view .cpf { color: var(--jp-mirror-editor-meta-color, #b5651d); }
+.hm-view .s, .hm-view .se { color: var(--jp-mirror-editor-string-color, #ba4545); }
+.hm-view .mi, .hm-view .mf, .hm-view .mh { color: var(--jp-mirror-editor-number-color, #2f8f2f); }
+</style>"""
+
+
+class SourceView(HTML):
+    """A listing: HTML for a notebook, plain text for everything else."""
+
+    def __init__(self, body: str, text: str):
+        super().__init__(body)
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a listing: its number in the file, its text, its HTML, whether it is marked."""
+
+    number: int
+    text: str
+    markup: str
+    marked: bool
+
+
+def show_source(
+    rung: str | int | Rung, since: str | int | Rung | None = None, entry: str | None = None, fold: bool = True
+) -> SourceView:
+    """The kernel file of a rung, the lines that are not in the rung before marked with `+`.
+
+    since: the rung to compare with; None means the one before (none for rung 1: nothing is marked).
+    entry: only this kernel function, with the comment above it. fold: long unchanged passages are folded
+    away, at most 15% of the unchanged lines.
+    """
+    rung = find_rung(rung)
+    base = _base(rung, since)
+    lines = _lines(rung, changed_lines(rung, base) if base else frozenset())
+    if entry is not None:
+        first, last = entry_lines(rung, entry)
+        lines = lines[first - 1 : last]
+    new = sum(line.marked for line in lines)
+    title = f"kernels/{rung.path.name}"
+    if entry is not None:
+        title += f", {entry}"
+    if base:
+        gone = removed_count(rung, base) if entry is None else 0
+        title += f": {new} of {len(lines)} lines new or changed since {base.path.name} ({NEW_SIGN})"
+        title += f", {gone} lines of it gone" if gone else ""
+    folds = foldable([line.marked for line in lines]) if fold and base else []
+    return _view(title, lines, NEW_SIGN, folds)
+
+
+def show_lines(rung: str | int | Rung, first: int, last: int) -> SourceView:
+    """Lines `first` to `last` of a kernel file, both included, counted from 1.
+
+    Raises ArgumentError if the file has no such lines.
+    """
+    rung = find_rung(rung)
+    lines = _lines(rung, frozenset())
+    for name, value in (("first", first), ("last", last)):
+        if not isinstance(value, int) or not 1 <= value <= len(lines):
+            raise ArgumentError(
+                f"{name} is {value!r} but {rung.path.name} has lines 1 to {len(lines)}: give a line of the file."
+            )
+    if first > last:
+        raise ArgumentError(f"first is {first} and last is {last}: give the earlier line first.")
+    return _view(f"kernels/{rung.path.name}, lines {first} to {last}", lines[first - 1 : last], NEW_SIGN, [])
+
+
+def show_sass(text: str, highlight: str | None = None, context: int | None = None) -> SourceView:
+    """Machine code, numbered; lines that match the regular expression `highlight` are marked with `>`.
+
+    context: with a number, only the marked lines and so many around each are shown.
+    Raises ArgumentError if the pattern is no regular expression.
+    """
+    try:
+        pattern = re.compile(highlight) if highlight else None
+    except re.error as error:
+        raise ArgumentError(f"highlight {highlight!r} is no regular expression ({error}): mend it.") from None
+    rows = [row.rstrip() for row in text.expandtabs(4).strip("\n").splitlines()]
+    lines = [
+        Line(number, row, html.escape(row), bool(pattern and pattern.search(row))) for number, row in enumerate(rows, 1)
+    ]
+    hits = sum(line.marked for line in lines)
+    title = f"{len(lines)} lines of machine code"
+    if pattern:
+        title += f", {hits} with {highlight} ({HIT_SIGN})"
+    if pattern and context is not None:
+        near = {i + step for i, line in enumerate(lines) if line.marked for step in range(-context, context + 1)}
+        lines = [line for i, line in enumerate(lines) if i in near]
+    return _view(title, lines, HIT_SIGN, [])
+
+
+# What is new
+
+
+def changed_lines(rung: Rung, base: Rung) -> frozenset[int]:
+    """Numbers of the lines of `rung` that are not in `base`, or not in that order. Indentation does not count."""
+    return frozenset(line + 1 for _, lines in _differences(rung, base) for line in lines)
+
+
+def removed_count(rung: Rung, base: Rung) -> int:
+    """How many lines of `base` have no place in `rung`, those of the head comment excepted."""
+    rows = _rows(base)
+    head = next((i for i, row in enumerate(rows) if not row.startswith("//")), 0)
+    return sum(1 for lines, _ in _differences(rung, base) for line in lines if line >= head and rows[line])
+
+
+def entry_lines(rung: Rung, entry: str) -> tuple[int, int]:
+    """First and last line of a kernel function, its comment included.
+
+    Raises ArgumentError if the file does not define it.
+    """
+    rows = rung.path.read_text(encoding="utf-8").splitlines()
+    name = re.compile(rf"\b{re.escape(entry)}\s*\(")
+    starts = [i for i, row in enumerate(rows) if row.startswith(('extern "C"', "template", "__global__"))]
+    for start in starts:
+        stop = next((i for i in range(start, len(rows)) if rows[i].startswith("}")), len(rows) - 1)
+        head = " ".join(rows[start : next((i for i in range(start, stop) if "{" in rows[i]), stop) + 1])
+        if name.search(head):
+            while start > 0 and rows[start - 1].startswith("//"):
+                start -= 1
+            return start + 1, stop + 1
+    known = ", ".join((rung.entry, *rung.twins))
+    raise ArgumentError(f"entry {entry!r} is not in {rung.path.name}: give one of {known}.")
+
+
+def foldable(marked: Sequence[bool]) -> list[tuple[int, int]]:
+    """Half-open index ranges of unmarked lines to fold away: at most 15% of them, the longest passages first.
+
+    Lines within 3 of a marked one stay.
+    """
+    budget = int(FOLDED_SHARE * sum(not mark for mark in marked))
+    near = [any(marked[max(0, i - CONTEXT) : i + CONTEXT + 1]) for i in range(len(marked))]
+    runs, start = [], None
+    for i, stays in enumerate([*near, True]):
+        if not stays and start is None:
+            start = i
+        elif stays and start is not None:
+            runs.append((start, i))
+            start = None
+    folds = []
+    for start, stop in sorted(runs, key=lambda run: run[0] - run[1]):
+        length = min(stop - start, budget)
+        if length >= MIN_FOLD:
+            middle = start + (stop - start - length) // 2
+            folds.append((middle, middle + length))
+            budget -= length
+    return sorted(folds)
+
+
+def _base(rung: Rung, since: str | int | Rung | None) -> Rung | None:
+    if since is not None:
+        return find_rung(since)
+    return next((other for other in RUNGS if other.number == rung.number - 1), None)
+
+
+def _rows(rung: Rung) -> list[str]:
+    return [" ".join(row.split()) for row in rung.path.read_text(encoding="utf-8").splitlines()]
+
+
+def _differences(rung: Rung, base: Rung) -> list[tuple[range, range]]:
+    """Pairs of what is gone from `base` and what stands in `rung` instead, as ranges of line indices."""
+    matcher = difflib.SequenceMatcher(None, _rows(base), _rows(rung), autojunk=False)
+    return [(range(i, j), range(k, n)) for tag, i, j, k, n in matcher.get_opcodes() if tag != "equal"]
+
+
+# HTML
+
+
+def _lines(rung: Rung, marked: Iterable[int]) -> list[Line]:
+    text = rung.path.read_text(encoding="utf-8")
+    lexer = CppLexer(stripnl=False, ensurenl=False)
+    markup = pygments_highlight(text, lexer, HtmlFormatter(nowrap=True)).split("\n")
+    rows = text.splitlines()
+    marks = set(marked)
+    return [
+        Line(number, row, colours, number in marks and row.strip() != "")
+        for number, (row, colours) in enumerate(zip(rows, markup, strict=False), 1)
+    ]
+
+
+def _view(title: str, lines: Sequence[Line], sign: str, folds: Sequence[tuple[int, int]]) -> SourceView:
+    width = len(str(lines[-1].number)) if lines else 1
+    pieces, position = [f'<p class="hm-title">{html.escape(title)}</p>'], 0
+    for start, stop in folds:
+        pieces.append(_block(lines[position:start], sign, width))
+        summary = f"lines {lines[start].number} to {lines[stop - 1].number}, unchanged"
+        pieces.append(f"<details><summary>{summary}</summary>\n{_block(lines[start:stop], sign, width)}</details>")
+        position = stop
+    pieces.append(_block(lines[position:], sign, width))
+    body = f'{STYLE}<div class="highlight hm-view">' + "\n".join(pieces) + "</div>"
+    text = "\n".join([title, *(_prefix(line, sign, width) + line.text for line in lines)])
+    return SourceView(body, text)
+
+
+def _block(lines: Sequence[Line], sign: str, width: int) -> str:
+    if not lines:
+        return ""
+    rows = (
+        f'<span class="hm-line{" hm-mark" if line.marked else ""}" style="{MARK_STYLE if line.marked else LINE_STYLE}">'
+        f'<span class="hm-no">{html.escape(_prefix(line, sign, width))}</span>{line.markup}</span>'
+        for line in lines
+    )
+    return f'<pre style="{PRE_STYLE}">' + "\n".join(rows) + "</pre>"
+
+
+def _prefix(line: Line, sign: str, width: int) -> str:
+    return f"{line.number:>{width}} {sign if line.marked else ' '} "
