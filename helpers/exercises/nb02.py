@@ -1,0 +1,67 @@
+"""Exercises of notebook 2, shared-memory tiling."""
+
+from helpers.exercises.kinds import KernelChange, Number
+from helpers.kernel import Emulation
+
+TILE, WIDE, N = 32, 64, 4096
+FP32, BF16 = 4, 2   # bytes
+
+
+def _wide_tile() -> tuple[int, float]:
+    """Bytes of two fp32 tiles of WIDE x WIDE, and FLOP per byte of bf16 loaded in one step."""
+    flop = 2 * WIDE**3
+    return 2 * WIDE * WIDE * FP32, flop / (2 * WIDE * WIDE * BF16)
+
+
+def _free_of_conflicts(emulation: Emulation) -> str | None:
+    shared = [counter for counter in emulation.run.counters if counter.space == "shared"]
+    worst = max(shared, key=lambda counter: counter.wavefronts_per_request / counter.ideal_per_request)
+    if worst.transactions > worst.ideal:
+        return (
+            f"the {worst.op} in line {worst.line} still takes {worst.wavefronts_per_request:.3g} wavefronts "
+            f"a request instead of {worst.ideal_per_request:.3g}."
+        )
+    return None
+
+
+EXERCISES = (
+    Number(
+        id="02.1",
+        expected=N // TILE,
+        names=("the number of loads",),
+        mistakes=(
+            (N, "that is the first rung's count of uses: here one load serves 32 threads of a CTA."),
+            (TILE, "that is how often one load is used, not how many loads there are."),
+        ),
+        hints=(
+            "Which CTAs need a given element of A? Think of the row of C that it contributes to.",
+            "All CTAs in that row of tiles need it, and each loads it once.",
+            "How many tiles of 32 columns are there in 4096 columns?",
+        ),
+        because="the N / 32 CTAs of a row of tiles each load it once.",
+    ),
+    Number(
+        id="02.2",
+        expected=_wide_tile,
+        names=("bytes of shared memory", "FLOP per byte loaded"),
+        tolerance=0.01,
+        hints=(
+            "The tiles are fp32 in shared memory, but they travel as bf16.",
+            "In one step a CTA does 2 * 64 * 64 * 64 FLOP and loads two tiles of 64 x 64 bf16.",
+            "Bytes: 2 * 64 * 64 * 4. Intensity: 2 * 64**3 / (2 * 64 * 64 * 2).",
+        ),
+        because="twice the tile's edge, four times the memory, twice the intensity.",
+    ),
+    KernelChange(
+        id="02.3",
+        rung="02_smem_tiling",
+        size=(64, 64, 64),
+        goal=_free_of_conflicts,
+        hints=(
+            "Look at the store to A_tile: its lanes differ in `tile_column`, which is now the row of the tile.",
+            "Rows are 32 floats, 128 bytes, apart: all lanes meet in one bank. What if a row had another length?",
+            "One more column: `A_tile[TILE][TILE + 1]`.",
+        ),
+        because="a row of 33 words moves each next row one bank further, so the 32 lanes meet 32 banks.",
+    ),
+)

@@ -1,0 +1,95 @@
+"""Exercises of notebook 3, register tiling."""
+
+from typing import Any
+
+import numpy as np
+
+from helpers.exercises.kinds import Function, Number
+from helpers.models.banks import warp_wavefronts
+from helpers.models.machine import WARP
+from helpers.models.tiling import shared_loads
+
+ROW_CHUNKS, CHUNK_BYTES, ROWS = 8, 16, 128
+
+
+def _quarter_warp(swizzle: bool) -> int:
+    """Wavefronts of eight lanes that read chunk 0 of rows 0, 8, ..., 56."""
+    rows = 8 * np.arange(8)
+    chunks = rows % 8 if swizzle else np.zeros(8, dtype=np.int64)
+    addresses = np.full(WARP, -1)
+    addresses[:8] = (rows * ROW_CHUNKS + chunks) * CHUNK_BYTES
+    return warp_wavefronts(addresses, CHUNK_BYTES).count
+
+
+class PlaceMap(Function):
+    """Asks for a map (row, chunk) -> place in the row that is one-to-one and free of conflicts by row and by column."""
+
+    def _problem(self, answer: Any) -> str | None:
+        if problem := self._not_a_map(answer):
+            return problem
+        places = np.array([[answer(row, chunk) for chunk in range(ROW_CHUNKS)] for row in range(ROWS)])
+        for row in range(ROWS):
+            if sorted(places[row]) != list(range(ROW_CHUNKS)):
+                return f"in row {row} the eight chunks go to {places[row].tolist()}: each place 0 to 7 must be used once."
+        for chunk in range(ROW_CHUNKS):
+            addresses = np.full(WARP, -1)
+            addresses[:8] = (np.arange(8) * ROW_CHUNKS + places[:8, chunk]) * CHUNK_BYTES
+            count = warp_wavefronts(addresses, CHUNK_BYTES).count
+            if count > 1:
+                return f"eight lanes that read chunk {chunk} of rows 0 to 7 still take {count} wavefronts; one is possible."
+        return None
+
+    def _not_a_map(self, answer: Any) -> str | None:
+        """What the base class finds wrong with the answer as a function, apart from its values."""
+        if not callable(answer):
+            return super()._problem(answer)
+        for row, chunk in ((0, 0), (5, 3), (ROWS - 1, ROW_CHUNKS - 1)):
+            value = None
+            try:
+                value = answer(row, chunk)
+            except Exception:
+                pass
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+                return super()._problem(answer)
+        return None
+
+
+EXERCISES = (
+    Number(
+        id="03.1",
+        expected=lambda: shared_loads(4, 8).loads_per_fma,
+        names=("loads per multiply-add",),
+        tolerance=0.01,
+        mistakes=(((4 + 8), "that is the number of loads for a step of k: divide by its multiply-adds."),),
+        hints=(
+            "For one step of k, how many values of A does the thread need, and how many of B?",
+            "It needs 4 + 8 values. How many products does it make of them?",
+            "12 loads for 32 multiply-adds.",
+        ),
+        because="loads grow with the edges of the tile, multiply-adds with its area.",
+    ),
+    Number(
+        id="03.2",
+        expected=lambda: (_quarter_warp(swizzle=False), _quarter_warp(swizzle=True)),
+        names=("wavefronts as it stands", "wavefronts with the XOR"),
+        mistakes=(((8, 1), "the first is right. But which value has `row % 8` for the eight rows 8 * lane + i?"),),
+        hints=(
+            "The eight lanes read rows i, 8 + i, 16 + i, ...: how many bytes apart?",
+            "The rows are 1,024 bytes apart: all in the same banks. What is `row % 8` for each of them?",
+            "`(8 * lane + i) % 8` is `i` for every lane, so the XOR moves them all to the same other chunk.",
+        ),
+        because="rows that share `row % 8` are moved alike; that is why this kernel's rows lie 8 apart in a thread.",
+    ),
+    PlaceMap(
+        id="03.3",
+        reference=lambda row, chunk: chunk ^ row % 8,
+        points=((0, 0), (5, 3), (127, 7)),
+        names=("row", "chunk"),
+        hints=(
+            "The eight rows of a quarter-warp must put the same chunk into eight different places.",
+            "They differ in `row % 8`. Which operations of `chunk` and `row % 8` keep a row's chunks apart?",
+            "XOR is one: `chunk ^ (row % 8)`.",
+        ),
+        because="for a fixed chunk the place runs through all eight with the row, and for a fixed row with the chunk.",
+    ),
+)

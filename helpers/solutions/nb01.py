@@ -1,0 +1,8 @@
+"""Solutions of notebook 1."""
+
+
+def element(lane: int, row: int, N: int) -> int:
+    return row * N + lane
+
+
+SOLUTIONS = {"01.1": 4, "01.2": element, "01.3": (4, 32)}
