@@ -2,6 +2,20 @@
 
 from helpers.benchmark import benchmark
 from helpers.kernel import Kernel, emulate, load, random_matrix
-from helpers.verify import verify, verify_all
+from helpers.machine import Machine, machine
+from helpers.models.predict import predict
+from helpers.verify import Verification, verify, verify_all
 
-__all__ = ["Kernel", "benchmark", "emulate", "load", "random_matrix", "verify", "verify_all"]
+__all__ = [
+    "Kernel",
+    "Machine",
+    "Verification",
+    "benchmark",
+    "emulate",
+    "load",
+    "machine",
+    "predict",
+    "random_matrix",
+    "verify",
+    "verify_all",
+]

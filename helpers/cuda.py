@@ -60,6 +60,13 @@ class CompileReport:
     barriers: int
     warnings: tuple[str, ...]
 
+    def __str__(self) -> str:
+        facts = (
+            f"{self.entry}: {self.registers} registers a thread, {self.spill_bytes} bytes spilled, "
+            f"{self.static_shared_bytes:,} bytes of static shared memory a CTA, {self.barriers} barriers"
+        )
+        return "\n".join((facts, *self.warnings))
+
 
 def compile_cubin(path: Path, defines: Mapping[str, str | int] | None = None, arch: str = HOPPER) -> Cubin:
     """Compile a kernel file, or take the result from the cache if no input has changed.

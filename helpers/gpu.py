@@ -68,8 +68,8 @@ def probe() -> Probe:
     try:
         return _probe(driver)
     except Exception as error:   # without libcuda.so.1 the kind of error depends on the version of the bindings
-        text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        return Probe(None, f"No NVIDIA driver was found ({text}): install the driver, or use the emulator.")
+        why = "" if "NotFound" in type(error).__name__ else f" ({' '.join(str(error).split()).rstrip('.')})"
+        return Probe(None, f"No NVIDIA driver was found{why}: install it if there is a GPU, or use the emulator.")
 
 
 class _DriverRefusal(Exception):

@@ -1,38 +1,40 @@
-"""What this machine can do for a reader: run kernels live, or on the emulator with recorded speeds."""
+"""What this machine can do for the course, in a sentence: measure live, or emulate and show recordings."""
 
 from dataclasses import dataclass
 
-from helpers.device import Device, device_info, no_device_reason
 from helpers.errors import BackendError
+from helpers.gpu import Gpu, meets, probe
+from helpers.rungs import RUNGS
 
 
 @dataclass(frozen=True)
 class Machine:
-    """device: the GPU, or None and why. compiler: the C++ compiler of the emulator, or None and why."""
+    """gpu: the first GPU, or None with `gpu_problem` saying why. compiler: the emulator's C++ compiler, or None."""
 
-    device: Device | None
-    no_device: str | None
+    gpu: Gpu | None
+    gpu_problem: str
     compiler: str | None
-    no_compiler: str | None
 
     def __str__(self) -> str:
-        if self.device is not None:
-            gpu = f"{self.device.name}, {self.device.sm_count} SMs. Kernels run on it, and speeds are measured live."
-        else:
-            gpu = f"none ({self.no_device}). Kernels run on the CPU emulator, and speeds are recordings."
-        emulator = f"counters and reports, compiled with {self.compiler}." if self.compiler else f"no: {self.no_compiler}"
-        return f"GPU       {gpu}\nemulator  {emulator}"
+        emulator = f"with {self.compiler}" if self.compiler else "which needs a C++ compiler: install g++"
+        if self.gpu is None:
+            return f"No NVIDIA GPU here: kernels run on the emulator ({emulator}); speeds are recordings, labelled so."
+        major, minor = self.gpu.capability
+        runs = [rung.number for rung in RUNGS if meets(rung.compute_capability, self.gpu.capability)]
+        rest = "" if len(runs) == len(RUNGS) else f", of them {len(runs)} of {len(RUNGS)} rungs"
+        return (
+            f"{self.gpu.name}, compute capability {major}.{minor}: kernels run on it and are measured live{rest}; "
+            f"the emulator counts what they ask of memory ({emulator})."
+        )
 
 
 def machine() -> Machine:
-    """Look at this machine. Never raises for something that is missing: it says so."""
+    """Look at this machine. Never raises."""
     from helpers.emulator import compiler_version
 
-    compiler = no_compiler = None
+    answer = probe()
     try:
         compiler = compiler_version()
-    except BackendError as error:
-        no_compiler = str(error)
-    device = device_info()
-    reason = None if device else (no_device_reason() or "no NVIDIA GPU").rstrip(".")
-    return Machine(device, reason, compiler, no_compiler)
+    except BackendError:
+        compiler = None
+    return Machine(answer.gpu, answer.problem, compiler)

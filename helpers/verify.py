@@ -55,6 +55,12 @@ class Verification:
     max_error: float
     reason: str
 
+    def __str__(self) -> str:
+        place = f"{self.rung}.{self.entry} on {self.backend}, {self.m} x {self.n} x {self.k}"
+        if not self.passed:
+            return f"{place}: WRONG. {self.reason}"
+        return f"{place}: right, relative error {self.relative_error:.2e}, largest error {self.max_error:.2e}"
+
 
 def check(C: Any, A: Any, B: Any, depth: int = 1) -> Check:
     """Compare a bf16 result with A @ B. C (M, N), A (M, K), B (K, N); all in the same memory.

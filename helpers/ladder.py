@@ -1,0 +1,82 @@
+"""The ladder from the records: which figures there are, of which kind, and the picture of them.
+
+Published, recorded and live figures never mix. A recording counts only if it is of the kernel as it is now.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from helpers.intervals import median
+from helpers.kernel import load
+from helpers.records import Measurement, find_record, published
+from helpers.rungs import RUNGS, Rung, find_rung
+
+if TYPE_CHECKING:
+    from helpers.plots.figure import Picture
+    from helpers.plots.ladder import LadderPoint
+
+SIZE = 4096
+
+
+def recordings(up_to: int | None = None, size: int = SIZE, regime: str = "burst") -> list[Measurement]:
+    """The recordings of the current kernels at M = N = K = size, up the ladder, twins before their rung.
+
+    up_to: number of the last rung. Raises BackendError without NVRTC, which says whether a recording is still of this
+    code, and RecordError for a damaged file.
+    """
+    found = []
+    for rung in RUNGS:
+        if up_to is not None and rung.number > up_to:
+            break
+        for entry in (*rung.twins, rung.entry):
+            code = load(rung, "emulator", entry=entry).code_hash
+            record = find_record(rung, size, size, size, regime, entry, code)
+            found.extend([record] if record else [])
+    return found
+
+
+def ladder_points(measurements: Sequence[Measurement], size: int = SIZE) -> "list[LadderPoint]":
+    """The published figures of this size, then the measured ones by their source, recorded or live."""
+    from helpers.plots.ladder import LadderPoint
+
+    return [
+        *(LadderPoint(number, figure.label, figure.tflops, "published") for number, figure in _published(size)),
+        *(
+            LadderPoint(_number(find_rung(item.rung), item.entry), item.rung, item.tflops, item.source)
+            for item in measurements
+        ),
+    ]
+
+
+def plot_ladder(up_to: int | None = None, live: Sequence[Measurement] = (), size: int = SIZE) -> "Picture":
+    """The picture of the ladder, bursts at M = N = K = size.
+
+    up_to: number of the last rung whose recording is drawn. live: measurements of this session, drawn beside them.
+    Raises as `recordings` does.
+    """
+    from helpers.plots.ladder import ladder
+
+    of_size = [item for item in live if item.source == "live" and item.m == item.n == item.k == size]
+    measured = [*recordings(up_to, size), *of_size]
+    labels = {"published": f"published: H100 (rung 1: PCIe, fp32; else SXM, bf16), N={size}"}
+    for kind in ("recorded", "live"):
+        of_kind = [item for item in measured if item.source == kind]
+        if of_kind:
+            newest = max(of_kind, key=lambda item: item.date)
+            labels[kind] = f"{kind}: {newest.device.name}, {newest.date[:10]}, bf16, N={size}"
+    # cuBLAS was timed in turn with every kernel; the live figures' cuBLAS where there are some.
+    beside = of_size or measured
+    cublas = median([item.cublas_tflops for item in beside]) if beside else None
+    return ladder(ladder_points(measured, size), cublas=cublas, labels=labels)
+
+
+def _published(size: int) -> Iterator[tuple[int, object]]:
+    for figure in published():
+        if figure.role == "kernel" and figure.rung is not None and figure.n == size:
+            rung = next((rung for rung in RUNGS if rung.number == figure.rung), None)
+            yield (_number(rung, figure.entry or rung.entry) if rung else figure.rung), figure
+
+
+def _number(rung: Rung, entry: str) -> int:
+    """The place on the ladder; the uncoalesced twin of rung 1 stands before it, at 0."""
+    return rung.number - 1 if entry in rung.twins else rung.number
