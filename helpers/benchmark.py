@@ -14,6 +14,7 @@ Every sample is kept. The headline is the ratio: per round cuBLAS's time over th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,12 +125,14 @@ def benchmark(
     turn_s: float = 3.0,
     seed: int = 0,
     bench: Bench | None = None,
+    directory: Path | None = None,
 ) -> Measurement:
     """Measure a kernel against cuBLAS, or return the recording of this very code (see `.source`).
 
     kernel: a loaded Kernel, or a rung, whose `entry` and `defines` are then loaded. size: N for a cube, or (M, N, K).
     regime: 'burst' or 'sustained'. rounds: 9 for a burst, 6 sustained. rest_s: before each burst, seconds.
-    turn_s: length of a sustained turn, seconds. seed: of A; B's is one higher.
+    turn_s: length of a sustained turn, seconds. seed: of A; B's is one higher. bench: what several measurements share.
+    directory: of the recordings, helpers/records by default.
     A burst measurement takes about 2 x rounds x (rest + 0.04) seconds.
     Raises BenchmarkRefused if the result is wrong, RecordError if there is no GPU and no recording of this code,
     BackendError if cuBLAS is missing, and ArgumentError for arguments that don't fit.
@@ -146,7 +149,7 @@ def benchmark(
         kernel = load(kernel, entry=entry, defines=defines)
     check_sizes(kernel.rung, m, n, k)
     if kernel.backend != "cuda":
-        return recorded(kernel, (m, n, k), regime)
+        return recorded(kernel, (m, n, k), regime, directory)
     rounds = rounds or (BURST_ROUNDS if regime == "burst" else SUSTAINED_ROUNDS)
     if bench is not None:
         return measure(bench, kernel, (m, n, k), regime, rounds, rest_s, turn_s, seed)
@@ -154,10 +157,12 @@ def benchmark(
         return measure(own, kernel, (m, n, k), regime, rounds, rest_s, turn_s, seed)
 
 
-def recorded(kernel: Kernel, size: tuple[int, int, int], regime: str) -> Measurement:
+def recorded(
+    kernel: Kernel, size: tuple[int, int, int], regime: str, directory: Path | None = None
+) -> Measurement:
     """The newest recording of this very code at this size. Raises RecordError if there is none."""
     m, n, k = size
-    wanted = {"regime": regime, "entry": kernel.entry, "defines": kernel.defines}
+    wanted = {"regime": regime, "entry": kernel.entry, "defines": kernel.defines, "directory": directory}
     found = find_record(kernel.rung, m, n, k, code_hash=kernel.code_hash, **wanted)
     if found is not None:
         return replace(found, source="recorded", stale=False)

@@ -9,6 +9,8 @@ the cuBLASLt API"). 32 MiB of workspace is what the documentation recommends on 
 import ctypes
 from typing import Any
 
+import numpy as np
+
 from helpers.errors import ArgumentError, BackendError
 
 WORKSPACE_BYTES = 32 * 1024 * 1024
@@ -262,7 +264,8 @@ class MatmulPlan:
 def check_operands(A: Any, B: Any, C: Any) -> tuple[int, int, int]:
     """M, N, K of row-major contiguous bf16 matrices on the GPU. Raises ArgumentError naming what does not fit."""
     for name, array in (("A", A), ("B", B), ("C", C)):
-        if not hasattr(getattr(array, "data", None), "ptr"):
+        # A NumPy array of bf16 has no readable `.data`, so it is ruled out first.
+        if isinstance(array, np.ndarray) or not hasattr(getattr(array, "data", None), "ptr"):
             raise ArgumentError(f"{name} is a {type(array).__name__}: cuBLAS needs a CuPy array on the GPU.")
         if array.dtype.name != "bfloat16":
             raise ArgumentError(f"{name} has dtype {array.dtype.name}: cuBLAS is called for bfloat16 here.")

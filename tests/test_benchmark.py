@@ -1,0 +1,548 @@
+"""The benchmark's method, with a timer that needs no GPU: order, counts, what is refused, what is recorded."""
+
+import importlib
+from dataclasses import replace
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from helpers import record, records, timing
+from helpers.arrays import empty_matrix, random_matrix
+from helpers.benchmark import Bench, BenchmarkRefused, benchmark
+from helpers.device import Device, Telemetry
+from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.kernel import load
+from helpers.rungs import find_rung
+from helpers.timing import Burst, CudaTimer, Turn, clock_from
+
+bm = importlib.import_module("helpers.benchmark")   # the package's `benchmark` is the function
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
+BUSY = Telemetry(690.0, 60.0, 1455.0, ("sw_power_cap",))
+
+
+class FakeTimer:
+    """Launches for real, and answers with the durations of a script: `ms` by launch function."""
+
+    def __init__(self, ms, queue_ms=0.1):
+        self.ms, self.queue_ms, self.calls = ms, queue_ms, []
+
+    def burst(self, launch, launches, rest_s, spin_ms):
+        for _ in range(launches):
+            launch()
+        self.calls.append((launch, launches, rest_s, spin_ms))
+        value = self.ms[launch]
+        return Burst(value() if callable(value) else value, 1700.0, self.queue_ms, BUSY)
+
+    def turn(self, launch, seconds, drop_s, chunk_launches):
+        launch()
+        self.calls.append((launch, seconds, drop_s, chunk_launches))
+        value = self.ms[launch]
+        return Turn((value, value * 1.1, value * 1.2), (1400.0, 1390.0, 1380.0), (BUSY,), seconds)
+
+
+def kernel():
+    pass
+
+
+def cublas():
+    pass
+
+
+def test_burst_interleaves_and_swaps_the_order_each_round():
+    timer = FakeTimer({kernel: 0.5, cublas: 0.2})
+    result = bm.burst_rounds(timer, kernel, cublas, rounds=4, rest_s=1.0)
+    timed = [call for call in timer.calls if call[2] == 1.0]
+    assert [call[0] for call in timed] == [kernel, cublas, cublas, kernel, kernel, cublas, cublas, kernel]
+    assert {call[1] for call in timed} == {16} and {call[3] for call in timed} == {0.3}
+    assert result.samples.kernel_ms == ((0.5,),) * 4 and result.samples.cublas_ms == ((0.2,),) * 4
+    assert result.samples.kernel_clock_mhz == (1700.0,) * 4
+    assert result.method["rounds"] == 4 and result.method["rest_s"] == 1.0
+    untimed = timer.calls[: len(timer.calls) - len(timed)]
+    assert {call[0] for call in untimed} == {kernel, cublas}, "both are warmed up before the first round"
+
+
+def test_slow_kernels_are_launched_less_often_and_the_method_says_so():
+    timer = FakeTimer({kernel: 340.0, cublas: 7.0})
+    result = bm.burst_rounds(timer, kernel, cublas, rounds=2)
+    assert (result.method["kernel_launches"], result.method["cublas_launches"]) == (1, 5)
+    assert {call[:2] for call in timer.calls[-2:]} == {(kernel, 1), (cublas, 5)}
+
+
+@pytest.mark.parametrize(
+    ("ms", "launches"), [(0.005, 16), (2.5, 16), (2.6, 15), (20.0, 2), (39.0, 1), (41.0, 1), (4500.0, 1), (0.0, 16)]
+)
+def test_a_burst_stays_below_forty_milliseconds(ms, launches):
+    assert bm.launch_count(ms) == launches
+
+
+@pytest.mark.parametrize(("queue_ms", "spin"), [(0.0, 0.3), (0.19, 0.3), (0.3, 0.5), (1.0, 1.5), (80.0, 5.0)])
+def test_the_spin_outlasts_the_queueing(queue_ms, spin):
+    assert bm.spin_for(queue_ms) == pytest.approx(spin)
+    timer = FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms)
+    result = bm.burst_rounds(timer, kernel, cublas, rounds=1)
+    assert result.method["spin_ms"] == pytest.approx(spin) and result.method["longest_queue_ms"] == queue_ms
+    assert [call[3] for call in timer.calls[-2:]] == pytest.approx([spin, spin]), "the same spin for both"
+
+
+def test_ratio_is_the_median_of_the_rounds():
+    times = iter([1.0, 1.0, 1.0, 2.0, 4.0])
+    timer = FakeTimer({kernel: lambda: next(times), cublas: 1.0})
+    samples = bm.burst_rounds(timer, kernel, cublas, rounds=3).samples
+    assert samples.kernel_ms == ((1.0,), (2.0,), (4.0,))
+
+
+def test_sustained_alternates_turns_and_keeps_every_sample():
+    timer = FakeTimer({kernel: 0.2, cublas: 25.0})
+    result = bm.sustained_rounds(timer, kernel, cublas, rounds=2, turn_s=3.0)
+    turns = [call for call in timer.calls if call[1] == 3.0]
+    assert [call[0] for call in turns] == [kernel, cublas, cublas, kernel]
+    assert [call[3] for call in turns[:2]] == [250, 2], "a sample is about 50 ms of launches"
+    assert {call[2] for call in turns} == {0.6}
+    assert result.samples.kernel_ms[0] == pytest.approx((0.2, 0.22, 0.24))
+    assert result.samples.kernel_clock_mhz == (1390.0, 1390.0)
+    assert result.method["turn_s"] == 3.0 and result.method["dropped_s"] == 0.6
+
+
+def test_telemetry_is_summarised_with_reasons():
+    readings = [BUSY, Telemetry(500.0, 70.0, 1500.0, ()), Telemetry(reason="NVML is not available")]
+    assert bm.summarize(readings) == (690.0, 70.0, ("sw_power_cap",), ("NVML is not available",))
+    assert bm.summarize([]) == (None, None, None, ())
+
+
+class FakeKernel:
+    """A rung that NumPy computes. `wrong(m, n)` says where its result is spoilt."""
+
+    backend = "emulator"
+
+    def __init__(self, wrong=lambda m, n, calls: False):
+        self.rung, self.entry, self.defines, self.code_hash = find_rung(1), "matmul", {}, "0123456789abcdef"
+        self.path, self.wrong, self.calls = self.rung.path, wrong, 0
+
+    def __call__(self, A, B, out):
+        self.calls += 1
+        out[...] = (A.astype(np.float32) @ B.astype(np.float32)).astype(BFLOAT16)
+        if self.wrong(*out.shape, self.calls):
+            out[-1, -1] = 1000
+        return out
+
+
+class FakeCublas:
+    """Gives plans that NumPy computes, with an offset added to every result. closed: how many were released."""
+
+    def __init__(self, offset=0.0):
+        self.offset, self.closed = offset, 0
+
+    def plan(self, A, B, C):
+        return FakePlan(self, A, B, C)
+
+
+class FakePlan:
+    algorithm, workspace_bytes, waves = {"id": 66}, 0, 1.0
+
+    def __init__(self, cublas, A, B, C):
+        self.cublas, self.A, self.B, self.C = cublas, A, B, C
+
+    def __call__(self):
+        product = self.A.astype(np.float32) @ self.B.astype(np.float32)
+        self.C[...] = (product + self.cublas.offset).astype(BFLOAT16)
+
+    def close(self):
+        self.cublas.closed += 1
+
+
+@pytest.fixture
+def on_the_cpu(monkeypatch):
+    """Lets `measure` run on NumPy arrays."""
+    monkeypatch.setattr(bm, "empty_matrix", lambda rows, columns, backend: empty_matrix(rows, columns, "emulator"))
+    monkeypatch.setattr(bm, "random_matrix", lambda r, c, seed, backend: random_matrix(r, c, seed, "emulator"))
+    monkeypatch.setattr(bm.gpu, "synchronize", lambda: None)
+    monkeypatch.setattr(bm.device, "device_info", lambda: H200)
+    monkeypatch.setattr(bm, "toolkit", lambda: {"nvrtc": "13.0", "cublas": "13.1.0", "cupy": "14.2.0"})
+
+
+class SameForAll(dict):
+    """Every launch takes half a millisecond."""
+
+    def __missing__(self, launch):
+        return 0.5
+
+
+def cpu_bench(offset=0.0):
+    return Bench(timer=FakeTimer(SameForAll()), cublas=FakeCublas(offset))
+
+
+def test_measurement_holds_everything_and_survives_a_file(on_the_cpu, tmp_path):
+    bench = cpu_bench()
+    result = bm.measure(bench, FakeKernel(), (40, 24, 32), "burst", rounds=3, rest_s=0.0)
+    assert (result.m, result.n, result.k, result.source, result.stale) == (40, 24, 32, "live", False)
+    assert (result.ratio, result.sm_clock_mhz, result.power_w) == (1.0, 1700.0, 690.0)
+    assert result.throttle_reasons == ("sw_power_cap",)
+    assert result.method["inputs"] == "N(0,1)" and result.method["cublas_algorithm"] == {"id": 66}
+    again = records.read_record(records.write_record(result, tmp_path))
+    assert again == result and again.source == "recorded"
+    assert bench.cublas.closed == 1, "the plan is released"
+
+
+def test_a_kernel_that_fails_verification_is_never_timed(on_the_cpu):
+    bench = cpu_bench()
+    with pytest.raises(BenchmarkRefused, match=r"01_coalescing.matmul fails verification at .*so it gets no time"):
+        bm.measure(bench, FakeKernel(lambda m, n, calls: m == 33), (64, 64, 64), "burst", 1)
+    assert not bench.timer.calls
+
+
+def test_a_kernel_that_is_wrong_at_this_size_only_is_never_timed(on_the_cpu):
+    bench = cpu_bench()
+    with pytest.raises(BenchmarkRefused, match=r"wrong result at 520 before it was timed \(.*\), so it gets no time"):
+        bm.measure(bench, FakeKernel(lambda m, n, calls: m == 520), (520, 520, 520), "burst", 1)
+    assert not bench.timer.calls and bench.cublas.closed == 1
+
+
+def test_a_result_that_spoils_under_load_is_refused(on_the_cpu):
+    """Right when it is checked, wrong in the last of the launches that were timed."""
+    bench, spoilt = cpu_bench(), FakeKernel()
+    bench.require_verified(spoilt)
+    checked = spoilt.calls + 1
+    spoilt.wrong = lambda m, n, calls: calls > checked
+    with pytest.raises(BenchmarkRefused, match="after it was timed"):
+        bm.measure(bench, spoilt, (40, 24, 32), "burst", 1, rest_s=0.0)
+
+
+def test_a_wrong_cublas_is_refused_too(on_the_cpu):
+    bench = cpu_bench(offset=1.0)
+    with pytest.raises(BenchmarkRefused, match="cuBLAS gives a wrong result"):
+        bm.measure(bench, FakeKernel(), (40, 24, 32), "burst", 1)
+    assert not bench.timer.calls
+
+
+def test_verification_runs_once_per_code(on_the_cpu):
+    bench, counted = cpu_bench(), FakeKernel()
+    bench.require_verified(counted)
+    calls = counted.calls
+    bench.require_verified(counted)
+    assert calls > 0 and counted.calls == calls
+
+
+def test_operands_are_made_once_per_size(on_the_cpu):
+    bench = cpu_bench()
+    first = bench.operands(8, 16, 24, 0)
+    assert first[0].shape == (8, 24) and first[1].shape == (24, 16)
+    assert bench.operands(8, 16, 24, 0)[0] is first[0]
+    assert bench.operands(8, 16, 24, 1)[0] is not first[0]
+    assert not np.array_equal(first[0].ravel()[:8], first[1].ravel()[:8]), "A and B have their own seeds"
+
+
+def recorded_measurement(code_hash, **changes):
+    samples = records.Samples(((20.0,),) * 9, ((0.2,),) * 9)
+    fields = {
+        "rung": "01_coalescing", "entry": "matmul", "code_hash": code_hash, "defines": {}, "dtype": "bfloat16",
+        "device": H200, "toolkit": {"nvrtc": "13.0", "cublas": None, "cupy": None}, "m": 4096, "n": 4096, "k": 4096,
+        "regime": "burst", "method": {}, "samples": samples, "sm_clock_mhz": None, "power_w": None,
+        "temperature_c": None, "throttle_reasons": None, "date": "2026-11-29T12:00:00Z",
+    }
+    return records.Measurement(**(fields | changes))
+
+
+def test_without_a_gpu_the_recording_of_this_code_is_returned(tmp_path):
+    loaded = load("01", backend="emulator")
+    expected = recorded_measurement(loaded.code_hash)
+    records.write_record(expected, tmp_path)
+    result = benchmark(loaded, 4096, directory=tmp_path)
+    assert result == expected
+    assert (result.source, result.stale, result.device.name, result.date) == (
+        "recorded", False, "NVIDIA H200", "2026-11-29T12:00:00Z"
+    )
+
+
+def test_never_the_figure_of_other_code(tmp_path):
+    loaded = load("01", backend="emulator")
+    records.write_record(recorded_measurement("f" * 16), tmp_path)
+    with pytest.raises(RecordError, match="no recording for this code .*what was recorded is other code") as caught:
+        benchmark(loaded, 4096, directory=tmp_path)
+    assert str(caught.value).count(". ") == 0 and "python -m helpers bench 1" in str(caught.value)
+
+
+def test_an_edited_kernel_has_no_recording(tmp_path):
+    original = load("01", backend="emulator")
+    records.write_record(recorded_measurement(original.code_hash), tmp_path / "records")
+    edited = tmp_path / "edited.cu"
+    edited.write_text(original.source.replace("float sum = 0.0f", "float sum = 1.0f"))
+    with pytest.raises(RecordError, match=r"no recording for this code \(.*edited.cu"):
+        benchmark(load("01", backend="emulator", file=edited), 4096, directory=tmp_path / "records")
+    edited.write_text("// another comment\n" + original.source)
+    same = benchmark(load("01", backend="emulator", file=edited), 4096, directory=tmp_path / "records")
+    assert same.code_hash == original.code_hash, "a comment does not change the code"
+
+
+def test_a_size_that_was_not_recorded_says_so(tmp_path):
+    with pytest.raises(RecordError, match="N = 512x256x128, burst.*nothing was recorded for this size"):
+        benchmark(load("01", backend="emulator"), (512, 256, 128), directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"size": 0}, "size is 0"), ({"size": (1, 2)}, "size is"), ({"size": 4096.0}, "size is 4096.0"),
+        ({"size": True}, "size is True"), ({"size": "4096"}, "size is '4096'"), ({"regime": "fast"}, "regime 'fast'"),
+        ({"rounds": 0}, "rounds is 0"), ({"rest_s": -1}, "rest_s is -1"), ({"turn_s": 0}, "turn_s is 0"),
+        ({"entry": "nonsense"}, "nonsense"), ({"rest_s": float("nan")}, "rest_s is nan"),
+    ],
+)
+def test_bad_options_are_named(options, words):
+    with pytest.raises(ArgumentError, match=words):
+        benchmark("01", **options)
+
+
+def test_entry_beside_a_loaded_kernel_must_agree():
+    loaded = load("01", backend="emulator")
+    with pytest.raises(ArgumentError, match="loaded with entry 'matmul'"):
+        benchmark(loaded, entry="matmul_uncoalesced")
+    with pytest.raises(ArgumentError, match="differ from the arguments"):
+        benchmark(loaded, defines={"X": 1})
+
+
+def test_sizes_that_the_rung_refuses_are_refused_first():
+    with pytest.raises(ArgumentError, match="03_register_tiling needs"):
+        benchmark("03", 1000)
+
+
+# The CUDA timer, on a fake CuPy that writes down what is queued.
+
+class FakeEvent:
+    def __init__(self, log):
+        self.log, self.at = log, None
+
+    def record(self):
+        self.at = sum(ms for _, ms in self.log)
+        self.log.append(("event", 0.0))
+
+    def synchronize(self):
+        self.log.append(("wait", 0.0))
+
+
+class FakeCupy:
+    """A GPU on which a spin takes 0.3 ms and a launch 2 ms; the clock probe finds 1500 MHz."""
+
+    uint64 = np.uint64
+
+    def __init__(self):
+        self.log = []
+        stream = SimpleNamespace(synchronize=lambda: self.log.append(("synchronize", 0.0)))
+        self.cuda = SimpleNamespace(
+            Event=lambda: FakeEvent(self.log),
+            get_current_stream=lambda: stream,
+            get_elapsed_time=lambda start, end: end.at - start.at,
+        )
+
+    def zeros(self, count, dtype):
+        class Slot(np.ndarray):
+            def get(self):
+                return np.asarray(self)
+
+        return np.zeros(count, dtype).view(Slot)
+
+
+def fake_cuda_timer():
+    cupy = FakeCupy()
+    timer = object.__new__(CudaTimer)
+    timer._cupy, timer._numpy, timer.device = cupy, np, H200
+    timer._cycles_per_ms = 1.98e6
+    timer._meter = SimpleNamespace(read=lambda: BUSY)
+    timer._slot = cupy.zeros(2, np.uint64)
+
+    def spin(grid, block, arguments):
+        cupy.log.append(("spin", int(arguments[0]) / 1.98e6))
+
+    def clock(grid, block, arguments):
+        cupy.log.append(("clock", 0.05))
+        arguments[0][:] = (75_000, 50_000)
+
+    timer._spin, timer._clock = spin, clock
+    return timer, cupy.log
+
+
+def test_launches_stand_between_two_events_behind_the_spin():
+    timer, log = fake_cuda_timer()
+    burst = timer.burst(lambda: log.append(("launch", 2.0)), 3, 0.0, 0.3)
+    names = [name for name, _ in log]
+    assert names == ["synchronize", "spin", "event", "launch", "launch", "launch", "event", "clock", "synchronize"]
+    assert burst.ms == pytest.approx(2.0), "neither the spin nor the clock probe is timed"
+    assert burst.sm_clock_mhz == pytest.approx(1500.0) and burst.telemetry == BUSY and burst.queue_ms >= 0
+
+
+def test_the_gpu_rests_before_the_spin(monkeypatch):
+    timer, log = fake_cuda_timer()
+    monkeypatch.setattr(timing.time, "sleep", lambda seconds: log.append((f"rest {seconds}", 0.0)))
+    timer.burst(lambda: None, 1, 1.0, 0.3)
+    assert [name for name, _ in log][:3] == ["synchronize", "rest 1.0", "spin"]
+
+
+def test_a_turn_drops_its_beginning_and_keeps_two_chunks_in_the_queue(monkeypatch):
+    timer, log = fake_cuda_timer()
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: sum(ms for _, ms in log) / 1e3)
+    turn = timer.turn(lambda: log.append(("launch", 2.0)), seconds=0.1, drop_s=0.03, chunk_launches=5)
+    assert all(sample == pytest.approx(2.0) for sample in turn.samples_ms)
+    chunks = sum(name == "launch" for name, _ in log) // 5
+    assert chunks == 10 and len(turn.samples_ms) == 7, "3 chunks began in the first 30 ms"
+    assert turn.clocks_mhz == (1500.0,) * 7 and len(turn.telemetry) == 9
+    assert [name for name, _ in log].index("wait") > [name for name, _ in log].index("launch") + 9
+
+
+def test_a_turn_of_a_kernel_longer_than_itself_has_a_sample(monkeypatch):
+    timer, log = fake_cuda_timer()
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: sum(ms for _, ms in log) / 1e3)
+    turn = timer.turn(lambda: log.append(("launch", 5000.0)), seconds=3.0, drop_s=0.6, chunk_launches=1)
+    assert turn.samples_ms == pytest.approx((5000.0, 5000.0)), "the first began before 0.6 s were over"
+
+
+def test_clock_from_cycles():
+    assert clock_from(99_000, 50_000) == pytest.approx(1980.0)
+    assert clock_from(0, 0) is None and clock_from(100, 0) is None
+
+
+def test_no_gpu_no_timer(monkeypatch):
+    monkeypatch.setattr(timing, "device_info", lambda: None)
+    monkeypatch.setattr(timing, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
+    with pytest.raises(BackendError, match="Time can only be measured on a GPU: No NVIDIA driver"):
+        CudaTimer()
+
+
+def test_probes_compile_without_a_gpu():
+    from helpers.cuda import compile_cubin
+
+    for name in ("spin", "sm_clock"):
+        assert compile_cubin(timing.PROBES / f"{name}.cu").entries == (name,)
+
+
+# Recording the ladder.
+
+def jobs_of(*names, sizes=(1024,), regimes=("burst",), twin_limit=4096):
+    return record.plan_jobs([find_rung(name) for name in names], sizes, regimes, twin_limit)
+
+
+def run(jobs, tmp_path, measure_job, code_hash="0123456789abcdef", **options):
+    lines = []
+    failed = record.run_jobs(
+        jobs, tmp_path, H200, {"burst": 9, "sustained": 6}, measure_job=measure_job, report=lines.append,
+        load_kernel=lambda job: SimpleNamespace(code_hash=code_hash), **options,
+    )
+    return failed, lines
+
+
+def fake_measure(done):
+    def measure_job(kernel, job):
+        done.append(job.name)
+        size = job.size
+        return recorded_measurement(
+            kernel.code_hash, rung=job.rung.name, entry=job.entry, m=size, n=size, k=size, regime=job.regime
+        )
+
+    return measure_job
+
+
+def test_jobs_go_by_size_and_twins_stop_at_their_limit():
+    names = [job.name for job in jobs_of(1, 2, sizes=(4096, 8192))]
+    assert names == [
+        "01_coalescing 4096 burst", "01_coalescing.matmul_uncoalesced 4096 burst", "02_smem_tiling 4096 burst",
+        "01_coalescing 8192 burst", "02_smem_tiling 8192 burst",
+    ]
+    with pytest.raises(ArgumentError, match="size 1000 does not suit 03_register_tiling"):
+        jobs_of(3, sizes=(1000,))
+    with pytest.raises(ArgumentError, match="regime 'fast'"):
+        jobs_of(1, regimes=("fast",))
+
+
+def test_every_measurement_is_written_at_once_and_not_made_twice(tmp_path):
+    jobs, done = jobs_of(1, 2), []
+    failed, lines = run(jobs, tmp_path, fake_measure(done))
+    assert failed == 0 and len(done) == 3 and len(records.load_records(tmp_path)) == 3
+    again = []
+    failed, lines = run(jobs, tmp_path, fake_measure(again))
+    assert failed == 0 and not again and all(line.endswith("is current") for line in lines)
+    run(jobs, tmp_path, fake_measure(again), force=True)
+    assert len(again) == 3
+    changed = []
+    run(jobs, tmp_path, fake_measure(changed), code_hash="f" * 16)
+    assert len(changed) == 3, "other code is measured again"
+
+
+def test_an_interrupted_run_loses_only_the_measurement_at_hand(tmp_path):
+    jobs, done = jobs_of(1, 2), []
+    measure_job = fake_measure(done)
+
+    def interrupted(kernel, job):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return measure_job(kernel, job)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(jobs, tmp_path, interrupted)
+    assert len(records.load_records(tmp_path)) == 2
+    rest = []
+    run(jobs, tmp_path, fake_measure(rest))
+    assert rest == ["02_smem_tiling 1024 burst"]
+
+
+def test_a_recording_with_fewer_rounds_or_of_another_gpu_is_not_current(tmp_path):
+    path = records.write_record(recorded_measurement("f" * 16, device=replace(H200, name="NVIDIA H200")), tmp_path)
+    assert record.is_current(path, "f" * 16, H200, 9)
+    assert not record.is_current(path, "f" * 16, H200, 10)
+    assert not record.is_current(path, "f" * 16, replace(H200, name="NVIDIA H20"), 9)
+    assert not record.is_current(path, "e" * 16, H200, 9)
+    assert not record.is_current(tmp_path / "none.json", "f" * 16, H200, 9)
+
+
+def test_a_refused_kernel_does_not_stop_the_others(tmp_path):
+    jobs, done = jobs_of(1, 2), []
+    measure_job = fake_measure(done)
+
+    def refuse_first(kernel, job):
+        if job.entry == "matmul_uncoalesced":
+            raise BenchmarkRefused("it is wrong.")
+        return measure_job(kernel, job)
+
+    failed, lines = run(jobs, tmp_path, refuse_first)
+    assert failed == 1 and len(done) == 2
+    assert "[2/3] 01_coalescing.matmul_uncoalesced 1024 burst: refused: it is wrong." in lines
+
+
+def test_a_damaged_record_is_reported_and_kept(tmp_path):
+    jobs, done = jobs_of(2), []
+    path = record.job_path(jobs[0], H200, tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    for force in (False, True):
+        failed, lines = run(jobs, tmp_path, fake_measure(done), force=force)
+        assert failed == 1 and "02_smem_tiling_1024_burst.json" in lines[0] and path.read_text() == "{"
+
+
+def test_record_paths_agree_with_those_of_measurements(tmp_path):
+    for job in jobs_of(1, regimes=("burst", "sustained")):
+        item = recorded_measurement(
+            "f" * 16, rung=job.rung.name, entry=job.entry, m=1024, n=1024, k=1024, regime=job.regime
+        )
+        assert record.job_path(job, H200, tmp_path) == records.record_path(item, tmp_path)
+
+
+def test_the_command_without_a_gpu_is_one_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(record.device, "device_info", lambda: None)
+    monkeypatch.setattr(record.device, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
+    assert record.main(["--rungs", "1", "--sizes", "1024"]) == 1
+    error = capsys.readouterr().err
+    assert error == "error: The ladder can only be recorded on a GPU: No NVIDIA driver was found: install it.\n"
+    assert record.main(["--rungs", "99"]) == 1
+    assert record.main(["--rounds", "0"]) == 1
+    assert record.main(["--list", "--rungs", "2"]) == 0
+    assert "02_smem_tiling 8192 burst" in capsys.readouterr().out
+
+
+def test_errors_are_course_errors():
+    assert issubclass(BenchmarkRefused, CourseError)
+
+
+@pytest.mark.gpu
+def test_live_burst_on_this_gpu():
+    result = benchmark("01", 512, rounds=2, rest_s=0.0)
+    assert result.source == "live" and result.tflops > 0 and result.cublas_tflops > 0

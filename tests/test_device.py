@@ -1,0 +1,174 @@
+"""The device as data, with fakes of CuPy and NVML."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from helpers import device
+from helpers.device import Device
+from helpers.errors import ArgumentError, BackendError
+from helpers.gpu import Gpu, Probe
+
+H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
+
+
+def fake_cupy(**properties):
+    values = {
+        "name": b"NVIDIA H200", "major": 9, "minor": 0, "multiProcessorCount": 132, "l2CacheSize": 62914560,
+        "totalGlobalMem": 150_000_000_000, **properties,
+    }
+    attributes = {13: 1980000, 36: 3201000, 37: 6144}
+    runtime = SimpleNamespace(
+        getDeviceProperties=lambda index: values,
+        deviceGetAttribute=lambda number, index: attributes[number],
+        deviceGetPCIBusId=lambda index: "0000:1B:00.0",
+        cudaDevAttrClockRate=13,
+        cudaDevAttrMemoryClockRate=36,
+        cudaDevAttrGlobalMemoryBusWidth=37,
+    )
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+
+
+class FakeNvml:
+    """NVML of one H200 under its power cap. `broken` names functions that the card does not support."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, broken=(), reasons=0x4):
+        self.broken, self.reasons = broken, reasons
+
+    def __getattr__(self, name):
+        values = {
+            "nvmlDeviceGetHandleByPciBusId": "handle",
+            "nvmlDeviceGetEnforcedPowerLimit": 700000,
+            "nvmlSystemGetDriverVersion": "580.159.04",
+            "nvmlDeviceGetPowerUsage": 691234,
+            "nvmlDeviceGetTemperature": 61,
+            "nvmlDeviceGetClockInfo": 1455,
+            "nvmlDeviceGetCurrentClocksEventReasons": self.reasons,
+        }
+
+        def call(*arguments):
+            if name in self.broken:
+                raise RuntimeError("Not Supported")
+            if name == "nvmlDeviceGetMaxClockInfo":
+                return {1: 1980, 2: 3201}[arguments[1]]
+            return values[name]
+
+        if name not in values and name != "nvmlDeviceGetMaxClockInfo":
+            raise AttributeError(name)
+        return call
+
+
+def test_device_is_what_the_driver_reports():
+    info = device.read_device(fake_cupy(), FakeNvml())
+    assert info == Device(
+        "NVIDIA H200", "9.0", 132, 1980.0, 62914560, 150_000_000_000, 3201.0, 6144, "580.159.04", 700.0
+    )
+    assert info.slug == "nvidia-h200"
+
+
+def test_without_nvml_the_runtime_gives_the_clock_and_the_rest_is_none():
+    info = device.read_device(fake_cupy(), None)
+    assert (info.max_clock_mhz, info.memory_clock_mhz) == (1980.0, 3201.0)
+    assert (info.driver, info.power_limit_w) == (None, None)
+
+
+def test_peaks_are_sms_times_rate_times_clock():
+    assert device.peak_tflops(H200) == pytest.approx(1070.5, abs=0.1)   # 132 x 4096 x 1.98 GHz
+    assert device.peak_tflops(H200, clock_mhz=1830) == pytest.approx(989.4, abs=0.1)   # NVIDIA's own figure
+    assert device.peak_tflops(H200, "cuda_core") == pytest.approx(66.9, abs=0.1)
+
+
+def test_peaks_of_unknown_chips_units_and_clocks_are_refused():
+    with pytest.raises(BackendError, match="capability 12.0"):
+        device.peak_tflops(Device("NVIDIA X", "12.0", 100, 2000.0))
+    with pytest.raises(ArgumentError, match="unit 'fp8'"):
+        device.peak_tflops(H200, "fp8")
+    with pytest.raises(BackendError, match="pass clock_mhz"):
+        device.peak_tflops(Device("NVIDIA H200", "9.0", 132))
+
+
+@pytest.mark.parametrize(
+    ("rule", "capability", "fits"),
+    [(">=7.0", "9.0", True), (">=7.0", "7.0", True), (">=9.0", "8.9", False), ("==9.0", "9.0", True),
+     ("==9.0", "10.0", False), (">=9.0", "12.0", True), (">=7.0", "6.1", False)],
+)
+def test_rules(rule, capability, fits):
+    can, sentence = device.can_run(rule, Device("NVIDIA X", capability, 1))
+    assert can is fits
+    assert capability in sentence and rule in sentence and sentence.endswith(".")
+
+
+@pytest.mark.parametrize("rule", ["9.0", ">9.0", ">=9", "==9.0a", ""])
+def test_malformed_rules_are_refused(rule):
+    with pytest.raises(ArgumentError, match="not a compute-capability rule"):
+        device.can_run(rule, H200)
+
+
+def test_no_gpu_is_none_with_a_reason(monkeypatch):
+    monkeypatch.setattr(device, "probe", lambda: Probe(None, "No NVIDIA driver was found: install it."))
+    assert device.device_info() is None
+    assert device.no_device_reason() == "No NVIDIA driver was found: install it."
+    assert device.can_run(">=7.0") == (
+        False, "The kernel needs a GPU of compute capability 7.0 or higher: No NVIDIA driver was found: install it."
+    )
+    with pytest.raises(BackendError, match="No NVIDIA driver"):
+        device.measure_bandwidth()
+
+
+def test_a_gpu_that_cupy_cannot_use_is_none_with_a_reason(monkeypatch):
+    monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448)))
+
+    def fail(*_):
+        raise RuntimeError("cudaErrorInsufficientDriver: too old\nmore")
+
+    monkeypatch.setattr(device, "read_device", fail)
+    assert device.device_info() is None
+    assert "CuPy cannot use NVIDIA H200 (cudaErrorInsufficientDriver: too old)" in device.no_device_reason()
+
+
+def test_power_meter_reads_units_and_reasons():
+    reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(reasons=0x1 | 0x4 | 0x40)).read()
+    assert (reading.power_w, reading.temperature_c, reading.sm_clock_nvml_mhz) == (691.234, 61.0, 1455.0)
+    assert reading.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
+    assert reading.reason is None
+
+
+def test_power_meter_says_what_is_missing():
+    broken = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrentClocksEventReasons")
+    reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).read()
+    assert (reading.power_w, reading.throttle_reasons, reading.temperature_c) == (None, None, 61.0)
+    assert reading.reason == "NVML does not report power, throttle reasons on this GPU"
+    lost = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",))).read()
+    assert lost.power_w is None and lost.reason == "NVML does not know this GPU"
+
+
+def test_power_meter_without_nvml_gives_a_reason(monkeypatch):
+    monkeypatch.setattr(device, "_nvml", lambda: None)
+    assert "install nvidia-ml-py" in device.PowerMeter().read().reason
+
+
+def test_reason_names_of_new_bits():
+    assert device.reason_names(0) == ()
+    assert device.reason_names(0x1) == ()
+    assert device.reason_names(0x1000 | 0x8) == ("hw_slowdown", "reason_0x1000")
+
+
+def test_bandwidth_is_the_median_in_decimal_gigabytes():
+    measured = device.bandwidth((2.0, 1.0, 100.0), 8_000_000_000)
+    assert measured.gb_per_s == pytest.approx(4000.0)
+
+
+def test_slugs():
+    assert device.slug("NVIDIA H100 80GB HBM3") == "nvidia-h100-80gb-hbm3"
+    assert device.slug("NVIDIA GeForce RTX(TM) 4090") == "nvidia-geforce-rtx-tm-4090"
+    with pytest.raises(ArgumentError):
+        device.slug("--")
+
+
+@pytest.mark.gpu
+def test_this_gpu_is_read():
+    info = device.device_info()
+    assert info is not None and info.sm_count > 0 and info.memory_bytes > 1e9
+    assert device.can_run(">=5.0")[0]

@@ -1,0 +1,209 @@
+"""ncu's output becomes counters, and every way in which ncu can fail becomes a sentence."""
+
+import csv
+import io
+import json
+import stat
+from dataclasses import replace
+
+import pytest
+
+from helpers import profile
+from helpers.device import Device
+from helpers.errors import BackendError, RecordError
+from helpers.profile import METRICS, Launch, Profile
+from helpers.rungs import RUNGS, find_rung
+
+H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
+
+VALUES = {
+    METRICS["global_load_requests"]: "1,048,576",
+    METRICS["global_load_sectors"]: "3,145,728",
+    METRICS["global_store_requests"]: "8192",
+    METRICS["global_store_sectors"]: "16384",
+    METRICS["shared_load_requests"]: "100",
+    METRICS["shared_load_wavefronts"]: "850",
+    METRICS["shared_wavefronts"]: "800 (0x10: 400; 0x20: 400)",
+    METRICS["shared_wavefronts_ideal"]: "400",
+    METRICS["l2_hit_rate_pct"]: "99.25",
+    METRICS["tensor_pipe_pct"]: "n/a",
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": "12.5",
+    "smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio": "0.25",
+    "smsp__average_warps_issue_stalled_barrier_not_issued_per_issue_active.ratio": "7",
+    "smsp__average_warp_latency_issue_stalled_wait.ratio": "3.5",
+}
+
+
+def table(rows=1, values=VALUES, quoting=csv.QUOTE_ALL):
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=quoting, lineterminator="\n")
+    writer.writerow(["ID", "Process ID", "Kernel Name", *values])
+    writer.writerow(["", "", "", *("sector" for _ in values)])
+    for row in range(rows):
+        writer.writerow([row, 1234, "matmul(const __nv_bfloat16 *, int)", *values.values()])
+    lines = text.getvalue()
+    lines = lines if lines.startswith('"') else lines.replace("ID,", '"ID",', 1)
+    return f"==PROF== Connected to process 1234\na line of the program\n{lines}"
+
+
+def test_counters_come_out_of_the_table():
+    launch = profile.launch_from(profile.parse_csv(table()), 512, 512, 512)
+    assert launch.counters["global_load_sectors"] == 3145728
+    assert launch.sectors_per_load == 3.0 and launch.sectors_per_store == 2.0
+    assert launch.conflict_ratio == 2.0 and launch.wavefronts_per_load == 8.5
+    assert launch.counters["l2_hit_rate_pct"] == 99.25
+    assert launch.stalls == {"long_scoreboard": 12.5, "wait": 3.5, "short_scoreboard": 0.25}
+    assert list(launch.stalls) == ["long_scoreboard", "wait", "short_scoreboard"], "the largest first"
+    assert "tensor_pipe_pct" in launch.missing and "tensor_pipe_pct" not in launch.counters
+    assert set(launch.missing) | set(launch.counters) == set(METRICS)
+
+
+def test_unquoted_numbers_are_read_too():
+    values = {name: value.replace(",", "") for name, value in VALUES.items()}
+    launch = profile.launch_from(profile.parse_csv(table(values=values, quoting=csv.QUOTE_MINIMAL)), 1, 1, 1)
+    assert launch.sectors_per_load == 3.0
+
+
+def test_ratios_without_their_counters_are_none():
+    empty = Launch(1, 1, 1, {"shared_wavefronts_ideal": 0, "shared_wavefronts": 0}, {})
+    assert empty.conflict_ratio is None and empty.sectors_per_load is None
+
+
+@pytest.mark.parametrize(("rows", "words"), [(0, "0 launches instead of one"), (2, "2 launches instead of one")])
+def test_exactly_one_launch_is_profiled(rows, words):
+    with pytest.raises(RecordError, match=words):
+        profile.parse_csv(table(rows))
+
+
+def test_output_without_a_table_is_quoted():
+    with pytest.raises(RecordError, match="no table .*==ERROR== something"):
+        profile.parse_csv("==PROF== x\n==ERROR== something\n==WARNING== y\n")
+    with pytest.raises(RecordError, match="it printed nothing"):
+        profile.parse_csv("")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1,048,576", 1048576.0), ("99.5", 99.5), ("n/a", None), ("", None), ("(!) n/a", None)]
+)
+def test_numbers(text, value):
+    assert profile.number(text) == value
+
+
+def test_command_leaves_the_clocks_alone_and_profiles_one_launch():
+    command = profile.ncu_command("ncu", find_rung(1), "matmul_uncoalesced", 512, ["a", "b"], python="python3")
+    text = " ".join(command)
+    assert "--clock-control none" in text and "--launch-count 1" in text and "--metrics a,b" in text
+    assert "--csv --page raw" in text and "--print-units base" in text
+    assert "--kernel-name matmul_uncoalesced" in text
+    assert command[-5:] == ["helpers.profile", "--launch", "01_coalescing", "matmul_uncoalesced", "512"]
+
+
+def script(tmp_path, body):
+    """A stand-in for ncu: a shell script."""
+    path = tmp_path / "ncu"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_collect_reads_what_the_tool_prints(tmp_path):
+    (tmp_path / "out.csv").write_text(table())
+    launch = profile.collect(find_rung(1), "matmul", 512, script(tmp_path, f"cat {tmp_path}/out.csv"))
+    assert (launch.m, launch.n, launch.k, launch.sectors_per_load) == (512, 512, 512, 3.0)
+
+
+def test_metrics_that_the_tool_does_not_know_are_left_out(tmp_path):
+    unknown = METRICS["tensor_pipe_pct"]
+    (tmp_path / "out.csv").write_text(table())
+    tool = script(
+        tmp_path,
+        f'case "$*" in *{unknown}*) echo "==ERROR== Failed to find metric {unknown}"; exit 1;; esac\n'
+        f"cat {tmp_path}/out.csv",
+    )
+    launch = profile.collect(find_rung(1), "matmul", 512, tool)
+    assert launch.sectors_per_load == 3.0 and "tensor_pipe_pct" in launch.missing
+
+
+def test_missing_permission_is_a_sentence(tmp_path):
+    tool = script(tmp_path, 'echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"; exit 1')
+    with pytest.raises(BackendError, match="does not let this user read GPU counters.*run as root"):
+        profile.collect(find_rung(1), "matmul", 512, tool)
+
+
+def test_other_failures_quote_the_tool(tmp_path):
+    tool = script(tmp_path, 'echo "==ERROR== The application returned an error code (1)." >&2; exit 9')
+    with pytest.raises(BackendError, match=r"ncu failed with code 9 \(==ERROR== The application returned"):
+        profile.collect(find_rung(1), "matmul", 512, tool)
+    with pytest.raises(BackendError, match="took more than"):
+        profile.collect(find_rung(1), "matmul", 512, script(tmp_path, "sleep 5"), timeout_s=0.2)
+    with pytest.raises(BackendError, match="cannot be started"):
+        profile.collect(find_rung(1), "matmul", 512, str(tmp_path / "none"))
+
+
+def test_no_ncu_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(profile.shutil, "which", lambda name: None)
+    monkeypatch.setattr(profile.os, "access", lambda path, mode: False)
+    with pytest.raises(BackendError, match="ncu was not found on PATH"):
+        profile.find_ncu()
+
+
+def sample(**changes):
+    launch = profile.launch_from(profile.parse_csv(table()), 512, 512, 512)
+    fields = {
+        "rung": "01_coalescing", "entry": "matmul", "code_hash": "0123456789abcdef", "device": H200,
+        "ncu": "2025.3.0.0", "date": "2026-11-29T12:00:00Z", "launches": (launch,),
+    }
+    return Profile(**(fields | changes))
+
+
+def test_round_trip(tmp_path):
+    path = profile.write_profile(sample(), tmp_path)
+    assert path == tmp_path / "nvidia-h200" / "profile" / "01_coalescing.json"
+    assert profile.find_profile(1, directory=tmp_path) == sample()
+    assert profile.find_profile(1, code_hash="f" * 16, directory=tmp_path) is None
+    assert profile.find_profile(1, "matmul_uncoalesced", directory=tmp_path) is None
+
+
+def test_sizes_of_the_same_code_are_kept_together(tmp_path):
+    larger = replace(sample().launches[0], m=1024, n=1024, k=1024)
+    profile.write_profile(sample(launches=(larger,)), tmp_path)
+    profile.write_profile(sample(), tmp_path)
+    found = profile.find_profile(1, directory=tmp_path)
+    assert [item.m for item in found.launches] == [512, 1024]
+    assert found.launch(1024, 1024, 1024) == larger and found.launch(2048, 2048, 2048) is None
+    profile.write_profile(sample(code_hash="f" * 16), tmp_path)
+    assert [item.m for item in profile.find_profile(1, directory=tmp_path).launches] == [512], "other code starts anew"
+
+
+def test_damaged_profile_is_named_and_kept(tmp_path):
+    path = profile.write_profile(sample(), tmp_path)
+    data = json.loads(path.read_text())
+    data["launches"][0]["counters"]["l2_hit_rate_pct"] = "high"
+    path.write_text(json.dumps(data))
+    with pytest.raises(RecordError, match=r"launches\[0\].counters.l2_hit_rate_pct is \"high\""):
+        profile.find_profile(1, directory=tmp_path)
+    before = path.read_text()
+    with pytest.raises(RecordError):
+        profile.write_profile(sample(), tmp_path)
+    assert path.read_text() == before
+
+
+def test_command_line_refuses_in_one_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(profile.device, "device_info", lambda: None)
+    monkeypatch.setattr(profile.device, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
+    assert profile.main(["--rungs", "1"]) == 1
+    assert capsys.readouterr().err == "error: Counters can only be recorded on a GPU: No NVIDIA driver was found: " \
+        "install it.\n"
+    assert profile.main(["--rungs", "3", "--sizes", "100"]) == 1
+    assert "size 100 does not suit 03_register_tiling" in capsys.readouterr().err
+
+
+def test_profiles_in_the_tree_are_valid_and_of_the_current_code():
+    """Counters of a kernel that was changed must be collected again: `python -m helpers.profile`."""
+    from helpers.kernel import load
+
+    for rung in RUNGS:
+        for entry in (rung.entry, *rung.twins):
+            found = profile.find_profile(rung, entry)
+            if found is not None and found.device.compute_capability == "9.0":
+                assert found.code_hash == load(rung, backend="emulator", entry=entry).code_hash, f"{rung.name}.{entry}"
