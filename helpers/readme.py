@@ -88,8 +88,8 @@ def _provenance(used: Sequence[Measurement]) -> str:
     span = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return (
         f"TFLOP/s, bf16 in and out, fp32 accumulation, M = N = K. Recorded on {' and '.join(devices)}, {span}, in "
-        "bursts with cuBLAS in turn on the same arrays; beside each figure the median of the per-round ratios with its 95% "
-        "interval. Published figures are of other GPUs, and not all of bf16: compare them with that in mind."
+        "bursts with cuBLAS in turn on the same arrays; beside each figure the median of the per-round ratios with its "
+        "95% interval. Published figures are of other GPUs, and not all of bf16: compare them with that in mind."
     )
 
 
