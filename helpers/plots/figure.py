@@ -130,7 +130,8 @@ def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
     """Each visible text and its box in pixels."""
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
-    return [(text.get_text(), text.get_window_extent(renderer)) for text in visible_texts(figure)]
+    # Text's own method: that of an annotation would take in its leader.
+    return [(text.get_text(), Text.get_window_extent(text, renderer)) for text in visible_texts(figure)]
 
 
 def overlaps(figure: Figure, slack: float = 1.0) -> list[tuple[str, str]]:
@@ -174,7 +175,8 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
                 label, (x, y), (dx, dy), textcoords="offset points", ha=horizontal, va=vertical,
                 arrowprops=leader, **text,
             )
-            box = Text.get_window_extent(note, renderer)
+            note.update_positions(renderer)
+            box = Text.get_window_extent(note, renderer)   # of the text alone, without its leader
             note.remove()
             hit = sum(box.padded(2).overlaps(other) for other in obstacles)
             inside = (dots > [box.x0, box.y0]).all(axis=1) & (dots < [box.x1, box.y1]).all(axis=1)
@@ -183,7 +185,6 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
             if best is None or penalty < best[0]:
                 best = (penalty, note, box)
         axes.add_artist(best[1])
-        axes.texts[-1].set_clip_on(False)
         obstacles.append(best[2])
 
 

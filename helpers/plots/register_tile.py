@@ -35,7 +35,8 @@ def thread_tile(tile: RegisterTile | None = None, warp: int = 1, lane: int = 10)
         rows, columns = tile.rows(warp, lane), tile.columns(warp, lane)
         sums = len(rows) * len(columns)
         owned = f"dark: lane {lane} owns {tile.thread_m} rows x {tile.thread_n} columns = {sums} sums"
-        picture.text(0.43, 0.035, f"{owned}\nblue: the first strip of each lane, with the lanes' numbers", linespacing=1.35)
+        blue = "blue: the first strip of each lane, with the lanes' numbers"
+        picture.text(0.43, 0.035, f"{owned}\n{blue}", linespacing=1.35)
         picture.text(0.02, 0.035, f"blue: warp {warp}\ndark: its lane {lane}", linespacing=1.35)
         chunks = [f"{chunk[0]} to {chunk[-1]}" for chunk in columns.reshape(-1, CHUNK)]
         picture.alt = (

@@ -32,10 +32,10 @@ def tile_reuse(
         _draw_matrices(axes, traffic, tile[0] * tile_m, tile[1] * tile_n, depth)
         _write_reuse(picture, traffic, depth)
         picture.alt = (
-            f"Tile reuse for C[{m},{n}] = A[{m},{k}] @ B[{k},{n}]: the {tile_m} x {tile_n} tile of C in tile "
-            f"row {tile[0]} and tile column {tile[1]} needs {tile_m} rows of A and {tile_n} columns of B and walks along "
-            f"K in steps of {tile_k}. Each element of A is loaded {traffic.a_reads} times, each of B {traffic.b_reads} times, "
-            f"{quantity(traffic.loaded_bytes, 'B')} in all."
+            f"Tile reuse for C[{m},{n}] = A[{m},{k}] @ B[{k},{n}]: the {tile_m} x {tile_n} tile of C in tile row "
+            f"{tile[0]} and tile column {tile[1]} needs {tile_m} rows of A and {tile_n} columns of B and walks along K "
+            f"in steps of {tile_k}. Each element of A is loaded {traffic.a_reads} times, each of B {traffic.b_reads} "
+            f"times, {quantity(traffic.loaded_bytes, 'B')} in all."
         )
     return picture
 
@@ -60,11 +60,11 @@ def _draw_matrices(axes: Axes, traffic: TileTraffic, row: int, column: int, dept
     arrow = {"arrowstyle": "-|>", "color": INK, "lw": 1.2}
     axes.annotate("", (column, row + tile_m / 2), (-gap, row + tile_m / 2), arrowprops=arrow)
     axes.annotate("", (column + tile_n / 2, row), (column + tile_n / 2, -gap), arrowprops=arrow)
-    axes.text(start, m + 0.02 * size, f"A\n{m:,} x {k:,}", va="top", fontweight="bold")
-    axes.text(-0.03 * size, start, f"B\n{k:,} x {n:,}", va="top", ha="right", fontweight="bold")
-    axes.text(0, m + 0.02 * size, f"C\n{m:,} x {n:,}", va="top", fontweight="bold")
+    axes.text(start, -0.02 * size, f"A\n{m:,} x {k:,}", va="bottom", fontweight="bold")
+    axes.text(0, start - 0.02 * size, f"B  {k:,} x {n:,}", va="bottom", fontweight="bold")
+    axes.text(0, m + 0.02 * size, f"C  {m:,} x {n:,}", va="top", fontweight="bold")
     axes.set_xlim(start - 0.02 * size, n + 0.02 * size)
-    axes.set_ylim(m + 0.16 * size, start - 0.02 * size)
+    axes.set_ylim(m + 0.09 * size, start - 0.09 * size)
     axes.set_aspect("equal")
     axes.set_axis_off()
 

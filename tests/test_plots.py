@@ -1,0 +1,225 @@
+"""Every picture: draws fast and small, has an alt text with its numbers, and no text covers another."""
+
+import base64
+import io
+import random
+import re
+import time
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.text import Text
+from PIL import Image
+
+from helpers.errors import ArgumentError
+from helpers.models.coalescing import lane_addresses
+from helpers.models.machine import H100_PCIE, H200
+from helpers.models.predict import predict
+from helpers.models.pyramid import pyramid
+from helpers.models.register_tile import RegisterTile
+from helpers.models.roofline import roofs
+from helpers.models.tiling import shared_loads, tile_traffic
+from helpers.models.waves import occupancy, waves
+from helpers.plots import figure
+from helpers.plots.banks import bank_map
+from helpers.plots.bounds import bound_bars
+from helpers.plots.coalescing import sector_map
+from helpers.plots.ladder import KINDS, LadderPoint, ladder
+from helpers.plots.pyramid import memory_pyramid
+from helpers.plots.register_tile import loads_per_fma, thread_tile
+from helpers.plots.roofline import RooflinePoint, roofline
+from helpers.plots.tiling import tile_reuse, traffic_bars
+from helpers.plots.waves import occupancy_bars, wave_chart, wave_efficiency
+
+N = 4096
+TILE = RegisterTile()
+ONE, ROW, COLUMN = (lane_addresses(lambda lane, step=step: step * lane) for step in (0, 1, N))
+HALF = lane_addresses(lambda lane: lane if lane < 16 else None, 16)
+COALESCED = {"A": ONE, "B": ROW, "C": ROW}
+UNCOALESCED = {"A": COLUMN, "B": ONE, "C": COLUMN}
+SIZES = np.arange(128, 4097, 128)
+RUNGS = [(0, 0.46), (1, 5.9), (2, 7.4), (3, 29.9), (4, 38), (5, 44), (6, 420), (7, 700), (8, 702), (9, 740), (10, 806)]
+POINTS = [RooflinePoint("1 uncoalesced", 15.9, 0.46), RooflinePoint("1 coalescing", 15.9, 5.9),
+          RooflinePoint("2 smem tiling", 15.9, 7.4), RooflinePoint("3 register tiling", 83.6, 29.9)]
+
+
+def points(kind, factor=1.0, rungs=RUNGS):
+    return [LadderPoint(number, f"rung {number}", tflops * factor, kind) for number, tflops in rungs]
+
+
+ALL = points("published", 0.9) + points("recorded") + points("live", 1.01)
+
+PICTURES = {   # name: (draws it, what its alt text must say)
+    "sectors": (lambda: sector_map({"coalesced": COALESCED, "uncoalesced": UNCOALESCED}),
+                ["coalesced, A: 1 sector, 2 of 32", "uncoalesced, C: 32 sectors, 64 of 1,024"]),
+    "sectors of one": (lambda: sector_map({"every third": {"A": lane_addresses(lambda lane: 3 * lane)}}),
+                       ["6 sectors"]),
+    "sectors of a half warp": (lambda: sector_map({"half": {"A": HALF}}, 16), ["8 sectors, 256 of 256"]),
+    "banks, rung 3": (lambda: bank_map(TILE.a_addresses(chunk=2), 16, title="A"),
+                      ["32 wavefronts where 4 would do: 8-fold", "banks 8, 9, 10, 11"]),
+    "banks, rung 4": (lambda: bank_map(TILE.a_addresses(chunk=2, swizzle=True), 16), ["4 wavefronts, no conflict"]),
+    "banks, B": (lambda: bank_map(TILE.b_addresses(), 16), ["2 wavefronts, no conflict", "1 row of 128 bytes"]),
+    "banks, stores": (lambda: bank_map(lane_addresses(lambda lane: lane, 16), 16, "store"), ["4 rows", "4 phases"]),
+    "banks, 32 bits": (lambda: bank_map(lane_addresses(lambda lane: 2 * lane, 4), 4), ["2-fold conflict"]),
+    "banks, 16 bits": (lambda: bank_map(lane_addresses(lambda lane: lane, 2), 2), ["1 wavefront, no conflict"]),
+    "banks, 32 rows": (lambda: bank_map(lane_addresses(lambda lane: 32 * lane, 4), 4), ["32 rows", "32-fold"]),
+    "pyramid": (lambda: memory_pyramid(pyramid(H200, {"L2": 6.7e12}), "H200"),
+                ["L2 60 MiB, 6.7 TB/s (measured)", "HBM 141 GB, 4.8 TB/s (datasheet)"]),
+    "tile reuse": (lambda: tile_reuse(256, 256, 192, 32, 32, 32), ["A is loaded 8 times", "1.57 MB"]),
+    "tile reuse, oblong": (lambda: tile_reuse(1024, 4096, 256, 128, 256, 64, (7, 15), 3), ["A is loaded 16 times"]),
+    "tile reuse, big": (lambda: tile_reuse(8192, 8192, 8192, 128, 256, 64, (0, 0), 0), ["A is loaded 32 times"]),
+    "traffic": (lambda: traffic_bars({f"{a} x {b}": tile_traffic(N, N, N, a, b)
+                                      for a, b in ((1, 1), (1, 32), (32, 32), (128, 256))}),
+                ["1 x 1: 275 GB", "128 x 256: 1.61 GB"]),
+    "thread tile": (lambda: thread_tile(), ["rows 2, 10, 18", "columns 72 to 79 and 104 to 111", "128 elements"]),
+    "thread tile, 8 x 8": (lambda: thread_tile(RegisterTile(128, 128), 4, 31), ["columns 24 to 31: 64 elements"]),
+    "loads": (lambda: loads_per_fma({"1 x 1": shared_loads(1, 1), "8 x 16": shared_loads(8, 16, 8, 8)}),
+              ["1 x 1: 2", "8 x 16: 0.0234"]),
+    "occupancy": (lambda: occupancy_bars(occupancy(168, 256, 49152), "rung 3"), ["1 CTA, 8 of 64", "by registers"]),
+    "waves": (lambda: wave_chart(waves(512), "rung 3"), ["512 tiles in 4 waves, 97.0%", "116 of them"]),
+    "many waves": (lambda: wave_chart(waves(16384, 132, 2)), ["63 waves"]),
+    "one wave": (lambda: wave_chart(waves(1)), ["1 tile in 1 wave"]),
+    "wave efficiency": (lambda: wave_efficiency(SIZES, [waves((s // 128) ** 2) for s in SIZES.tolist()], N),
+                        ["N=4096: 8 waves, 97.0%"]),
+    "roofline": (lambda: roofline(roofs(H200), POINTS, H200.dense_tflops), ["HBM 4.8 TB/s", "29.9 TFLOP/s at 83.6"]),
+    "roofline, bare": (lambda: roofline(roofs(H100_PCIE)[:1]), ["Points: none"]),
+    "bounds": (lambda: bound_bars(predict(1), 5.9, "recorded on H200"),
+               ["L1 wavefronts 8.36", "recorded on H200: 5.9"]),
+    "bounds, twin": (lambda: bound_bars(predict(1, entry="matmul_uncoalesced")), ["0.507"]),
+    "bounds, rung 3": (lambda: bound_bars(predict(3), 29.9), ["54% of the lowest bound"]),
+    "ladder": (lambda: ladder(ALL, 770, 989.4),
+               ["10 clusters 814 (live, 1.09 times", "published: 764 TFLOP/s, H100 SXM, N=4096"]),
+    "ladder, start": (lambda: ladder(points("published") + points("recorded", rungs=RUNGS[:4]), 770, 989.4),
+                      ["3 register tiling 29.9 (recorded, 4.04 times", "4 swizzling 38 (published"]),
+    "ladder, empty": (lambda: ladder([], target=None), ["no points", "Lines: none"]),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_picture(name):
+    draw, sentences = PICTURES[name]
+    start = time.process_time()
+    picture = draw()
+    data = figure.png(picture)
+    assert time.process_time() - start < 3
+    assert len(data) < 200_000
+    assert figure.overlaps(picture) == []
+    assert min(text.get_fontsize() for text in figure.visible_texts(picture)) >= 10   # legible at half size
+    for sentence in sentences:
+        assert sentence in picture.alt
+    assert "\n" not in picture.alt and not re.search(r"\b1 (row|wave|tile|CTA|sector|phase|wavefront)s", picture.alt)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ladder_of_any_subset(seed):
+    rng = random.Random(seed)
+    some = [
+        LadderPoint(number, "some", tflops * rng.uniform(0.6, 1.6), kind)
+        for number, tflops in RUNGS for kind in KINDS if rng.random() < rng.choice([0.2, 0.9])
+    ]
+    picture = ladder(some, rng.choice([None, 655, 770]), rng.choice([None, 989.4]))
+    assert figure.overlaps(picture) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_roofline_labels_find_room(seed):
+    rng = random.Random(seed)
+    some = [RooflinePoint(f"{i} register tiling", 10 ** rng.uniform(1, 2), 10 ** rng.uniform(0, 2.5)) for i in range(8)]
+    assert figure.overlaps(roofline(roofs(H200), some, H200.dense_tflops)) == []
+
+
+def test_ladder_compares_like_with_like():
+    picture = ladder(points("published", 0.5, RUNGS[:3]) + points("recorded", 1, RUNGS[3:4]), target=None)
+    assert "3 register tiling 29.9 (recorded)" in picture.alt   # no factor: rung 2 is only published
+    assert "2 smem tiling 3.7 (published, 1.25 times" in picture.alt
+
+
+def test_ladder_marks_rungs_without_a_figure_of_ours_as_faint():
+    picture = ladder(points("published") + points("recorded", rungs=RUNGS[:2]))
+    weights = {text.get_text(): text.get_fontweight() for text in picture.axes[0].texts}
+    assert weights["1 coalescing"] == "bold" and weights["2 smem tiling"] == "normal"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ((11, "x", 1.0, "live"), "rung_number"),
+        ((1, "x", 1.0, "guessed"), "kind"),
+        ((1, "x", float("nan"), "live"), "tflops"),
+    ],
+)
+def test_ladder_refuses_points_that_cannot_be(arguments, words):
+    with pytest.raises(ArgumentError, match=words):
+        LadderPoint(*arguments)
+
+
+def test_lanes_that_do_not_exist_are_refused():
+    with pytest.raises(ArgumentError, match="lane is 32"):
+        thread_tile(lane=32)
+    with pytest.raises(ArgumentError, match="tile row is 8"):
+        tile_reuse(256, 256, 256, 32, 32, 32, (8, 0))
+
+
+def test_png_is_deterministic_and_bare():
+    one, two = (figure.png(thread_tile()) for _ in range(2))
+    assert one == two
+    image = Image.open(io.BytesIO(one))
+    assert image.info.keys() <= {"transparency", "dpi"}
+    assert image.convert("RGB").getpixel((image.width - 8, 8)) == pytest.approx((251, 250, 246), abs=4)   # opaque card
+
+
+def test_style_leaves_no_trace():
+    before = dict(mpl.rcParams)
+    figure.png(wave_chart(waves(512)))
+    assert dict(mpl.rcParams) == before
+
+
+def test_notebook_bundle_has_the_alt_text(monkeypatch):
+    picture = wave_chart(waves(512))
+    bundle = picture._repr_mimebundle_()
+    assert bundle["text/plain"] == picture.alt
+    assert re.search(r'<img src="data:image/png;base64,[^"]+" alt="512 tiles in 4 waves', bundle["text/html"])
+    data = base64.b64decode(re.search(r"base64,([^\"]+)", bundle["text/html"]).group(1))
+    assert data == figure.png(picture)
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    figure.show(picture)
+    figure.show(picture, 'a "quoted" text')
+    assert shown[0] == bundle and 'alt="a &quot;quoted&quot; text"' in shown[1]["text/html"]
+
+
+def test_overlaps_are_found():
+    with figure.style():
+        picture = figure.new_picture(4, 3)
+        axes = picture.add_axes((0.1, 0.1, 0.8, 0.8))
+        axes.text(0.5, 0.5, "one")
+        axes.text(0.52, 0.51, "two")
+        axes.text(0.99, 0.9, "beyond the edge of the figure")
+    assert figure.overlaps(picture) == [("beyond the edge of the figure", "(edge)"), ("one", "two")]
+
+
+def test_visible_texts_misses_nothing_that_is_drawn(monkeypatch):
+    picture = roofline(roofs(H200), POINTS, 989.4)
+    drawn = []
+    original = Text.draw
+
+    def draw(self, renderer):
+        drawn.append(self.get_text())
+        original(self, renderer)
+
+    monkeypatch.setattr(Text, "draw", draw)
+    picture.canvas.draw()
+    found = {text.get_text() for text in figure.visible_texts(picture)}
+    assert {text for text in drawn if text.strip()} == found
+
+
+def test_colours_differ_in_lightness():
+    def lightness(color):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in mpl.colors.to_rgb(color)]
+        return 116 * np.dot(linear, (0.2126, 0.7152, 0.0722)) ** (1 / 3) - 16
+
+    ordered = sorted(lightness(color) for color in figure.PHASES)
+    assert min(np.diff(ordered)) > 12
+    for color, text in figure.ON.items():
+        assert abs(lightness(color) - lightness(text)) > 40
