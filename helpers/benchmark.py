@@ -256,7 +256,7 @@ def burst_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, rest
         spin_ms = max(spin_ms, spin_for(warm.queue_ms))
     samples: dict[str, list] = {"kernel": [], "cublas": []}
     clocks: dict[str, list] = {"kernel": [], "cublas": []}
-    telemetry, queue_ms = [], 0.0
+    telemetry, queue_ms, hidden = [], 0.0, True
     for index in range(rounds):
         order = (("kernel", kernel), ("cublas", cublas))
         for name, launch in order if index % 2 == 0 else order[::-1]:
@@ -264,6 +264,7 @@ def burst_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, rest
             samples[name].append((burst.ms,))
             clocks[name].append(burst.sm_clock_mhz)
             queue_ms = max(queue_ms, burst.queue_ms)
+            hidden &= burst.queue_ms < spin_ms + (launches[name] - 1) * burst.ms   # queued before the last one's turn
             if name == "kernel":
                 telemetry.append(burst.telemetry)
     method = {
@@ -273,6 +274,7 @@ def burst_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, rest
         "kernel_launches": launches["kernel"],
         "cublas_launches": launches["cublas"],
         "longest_queue_ms": round(queue_ms, 3),
+        "launches_hidden": hidden,
         "order": "in turn, swapped each round",
     }
     return Rounds(

@@ -247,10 +247,11 @@ def can_run(rule: str, device: Device | None = None) -> tuple[bool, str]:
     return fits, f"{device.name} has compute capability {major}.{minor}, which {verb} {rule}: the kernel needs {words}."
 
 
-def measure_bandwidth(megabytes: int = 4096, copies: int = 20) -> Bandwidth:
+def measure_bandwidth(megabytes: int | None = None, copies: int = 20) -> Bandwidth:
     """Bandwidth of the device memory: the median of `copies` copies of a buffer of `megabytes` (1e6 bytes).
 
-    Every byte is read once and written once. The buffer must be many times the L2 cache. Takes about half a second.
+    Every byte is read once and written once. megabytes: 4096 by default, less on a card with little memory; the buffer
+    must be many times the L2 cache. Takes about half a second.
     Raises BackendError without a GPU or without room for two buffers.
     """
     device, reason = _look()
@@ -258,6 +259,8 @@ def measure_bandwidth(megabytes: int = 4096, copies: int = 20) -> Bandwidth:
         raise BackendError(f"Bandwidth can only be measured on a GPU: {reason}")
     import cupy
 
+    if megabytes is None:
+        megabytes = min(4096, (device.memory_bytes or 16_000_000_000) // 4_000_000)
     size = megabytes * 1_000_000
     try:
         source, target = cupy.empty(size, cupy.uint8), cupy.empty(size, cupy.uint8)
@@ -275,6 +278,8 @@ def measure_bandwidth(megabytes: int = 4096, copies: int = 20) -> Bandwidth:
         end.record()
     stream.synchronize()
     samples = tuple(cupy.cuda.get_elapsed_time(start, end) for start, end in events)
+    del source, target
+    cupy.get_default_memory_pool().free_all_blocks()
     return bandwidth(samples, 2 * size)
 
 

@@ -87,6 +87,13 @@ def test_the_spin_outlasts_the_queueing(queue_ms, spin):
     assert [call[3] for call in timer.calls[-2:]] == pytest.approx([spin, spin]), "the same spin for both"
 
 
+def test_launches_that_the_spin_did_not_hide_are_reported():
+    slow_cpu = bm.burst_rounds(FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms=80.0), kernel, cublas, rounds=1)
+    assert slow_cpu.method["launches_hidden"] is False
+    long_kernels = bm.burst_rounds(FakeTimer({kernel: 2.0, cublas: 2.0}, queue_ms=8.0), kernel, cublas, rounds=1)
+    assert long_kernels.method["launches_hidden"] is True, "while one runs, the next are queued"
+
+
 def test_ratio_is_the_median_of_the_rounds():
     times = iter([1.0, 1.0, 1.0, 2.0, 4.0])
     timer = FakeTimer({kernel: lambda: next(times), cublas: 1.0})
