@@ -1,0 +1,219 @@
+"""Builds the runtime library and kernels, each once: files in the cache folder are named after what went into them."""
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from helpers.cache import cache_directory, unwritable
+from helpers.emulator import source
+from helpers.emulator.compiler import Compiler, find_compiler, machine_flags, machine_identity
+from helpers.errors import ArgumentError, BackendError, CompileError
+
+HERE = Path(__file__).resolve().parent
+INCLUDE = HERE / "include"
+RUNTIME = HERE / "runtime"
+MAX_SHARED_BYTES = 227 * 1024        # of a CTA on Hopper, static and dynamic together
+MAX_STATIC_SHARED_BYTES = 48 * 1024  # what can be declared without `extern`, on every GPU
+LAUNCH_FILE = "emulator-launch"      # the name under which messages speak of the generated part
+
+COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread")
+RUNTIME_FLAGS = ("-O2", "-g1", "-Wall", "-Wextra")
+KERNEL_FLAGS = ("-g", "-gdwarf-4", "-fno-exceptions", "-ffp-contract=fast", "-ftls-model=local-dynamic", "-w")
+# For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's.
+HOOK_FLAGS = ("-fsanitize=thread",)
+GNU_HOOK_FLAGS = ("--param", "tsan-instrument-func-entry-exit=0")
+# clang would vectorise before it puts the hooks in, and the counters would count vectors.
+CLANG_HOOK_FLAGS = ("-mllvm", "-tsan-instrument-func-entry-exit=0", "-fno-vectorize", "-fno-slp-vectorize")
+
+
+def build_runtime() -> Path:
+    """The runtime library, built if need be (a few seconds, once). Raises BackendError if it cannot be."""
+    compiler = find_compiler()
+    sources = sorted(RUNTIME.glob("*.cpp"))
+    headers = [*sorted(RUNTIME.glob("*.h")), INCLUDE / "emulator" / "abi.h"]
+    flags = (*COMMON_FLAGS, *RUNTIME_FLAGS)
+    key = _key(compiler.version, flags, *(path.name for path in sources), *(p.read_bytes() for p in sources + headers))
+    library = cache_directory("emulator") / f"libemulator-{key}.so"
+    if library.exists():
+        return library
+    with _scratch(library.parent) as scratch:
+        objects = [scratch / f"{path.stem}.o" for path in sources]
+        commands = [
+            [*compiler.command, *flags, "-c", str(path), "-o", str(target)]
+            for path, target in zip(sources, objects, strict=True)
+        ]
+        _run_all(commands)
+        built = scratch / library.name
+        link = [*compiler.command, "-shared", "-pthread", f"-Wl,-soname,{library.name}", "-o", str(built)]
+        _run_all([[*link, *map(str, objects)]])
+        _install(built, library)
+    return library
+
+
+def build_kernel(
+    path: Path, entries: Sequence[str], defines: Mapping[str, str | int], counters: bool, runtime: Path
+) -> Path:
+    """The library of a kernel's file, compiled if need be.
+
+    Raises ArgumentError for an entry that the file does not have, CompileError if the file does not compile.
+    """
+    compiler = find_compiler()
+    text = _read(path)
+    code = source.code_only(text)
+    _check_source(path, code, entries)
+    unit = translation_unit(path.name, text, code, entries, compiler.is_clang)
+    flags = kernel_flags(compiler, counters)
+    settings = [f"-D{name}={value}" for name, value in sorted(defines.items())]
+    headers = [*sorted(INCLUDE.rglob("*")), *sorted(path.parent.glob("*.cuh")), *sorted(path.parent.glob("*.h"))]
+    contents = [header.read_bytes() for header in headers if header.is_file()]
+    key = _key(compiler.version, machine_identity(), runtime.name, flags, settings, unit, *contents)
+    library = runtime.parent / f"{path.stem}-{key}.so"
+    if library.exists():
+        return library
+    with _scratch(library.parent) as scratch:
+        unit_path, built = scratch / "unit.cpp", scratch / library.name
+        unit_path.write_text(unit, encoding="utf-8")
+        includes = ["-I", str(INCLUDE), "-I", str(path.resolve().parent)]
+        compiled = scratch / "unit.o"
+        command = [*compiler.command, *flags, *includes, *settings, "-c", str(unit_path), "-o", str(compiled)]
+        _compile(command, path.name)
+        link = [*compiler.command, "-shared", str(compiled), str(runtime), "-Wl,-rpath,$ORIGIN", "-o", str(built)]
+        _compile(link, path.name)
+        _install(built, library)
+    return library
+
+
+def kernel_flags(compiler: Compiler, counters: bool) -> tuple[str, ...]:
+    """The compiler's flags for a kernel."""
+    flags = (*COMMON_FLAGS, *KERNEL_FLAGS, *machine_flags(), "-O2")
+    if not compiler.is_clang:
+        # Shared arrays have no constructors; without this flag each access would first ask for one.
+        flags += ("-fno-extern-tls-init",)
+    if counters:
+        flags += (*HOOK_FLAGS, *(CLANG_HOOK_FLAGS if compiler.is_clang else GNU_HOOK_FLAGS))
+    return flags
+
+
+def translation_unit(name: str, text: str, code: str, entries: Sequence[str], is_clang: bool) -> str:
+    """The C++ that is compiled for a kernel's file: the language, the file as it is, and how to call it.
+
+    The file is included by value, so that its `#include "..."` finds the emulator's headers before the GPU's, and
+    under its own name, so that messages and line numbers are those of the file.
+    """
+    # All dynamic arrays are one piece of memory, whatever their types: defined by the assembler, without a type.
+    dynamic = (*source.dynamic_shared_names(code), "emulator_dynamic_shared")
+    labels = "".join(f".globl {n}\\n.hidden {n}\\n.type {n}, %tls_object\\n{n}:\\n" for n in dynamic)
+    return "\n".join([
+        '#include "emulator/cuda.h"',
+        f'#line 1 "{name}"',
+        text if is_clang else source.with_gnu_pragmas(text),
+        f'#line 1 "{LAUNCH_FILE}"',
+        '#include "emulator/launch.h"',
+        f'asm(".pushsection .tbss,\\"awT\\",%nobits\\n.balign 1024\\n{labels}.skip {MAX_SHARED_BYTES}\\n.popsection\\n");',
+        "extern thread_local char emulator_dynamic_shared[];",
+        'extern "C" char* emulator_dynamic() { return emulator_dynamic_shared; }',
+        *(f"EMULATOR_ENTRY({number}, {entry})" for number, entry in enumerate(entries)),
+        "",
+    ])
+
+
+def compile_error(log: str, name: str) -> CompileError:
+    """The compiler's first error in one sentence, at the kernel's own line; `log` has the rest."""
+    first = re.search(r"^([^\n:]+):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
+    if first is None:
+        last = next((line for line in reversed(log.splitlines()) if line.strip()), "no message")
+        return CompileError(f"{name} does not compile: {last.strip().rstrip('.')}.")
+    file, line, message = first[1], first[2], first[3].strip()
+    if Path(file).name != name:
+        # The error is in a header: the kernel's line is where the header's function was used.
+        used = re.search(rf"(?:^|/){re.escape(name)}:(\d+)", log, re.MULTILINE)
+        if used:
+            line = used[1]
+        elif file == LAUNCH_FILE:
+            return CompileError(f"{name} compiles, but its functions cannot be launched: {message.rstrip('.')}.")
+        else:
+            return CompileError(f"{name} does not compile: {Path(file).name}:{line}: {message.rstrip('.')}.")
+    return CompileError(f"{name}:{line}: {message.rstrip('.')}: correct this line and compile again.")
+
+
+def _check_source(path: Path, code: str, entries: Sequence[str]) -> None:
+    line = source.asm_line(code)
+    if line is not None:
+        raise CompileError(
+            f"{path.name}:{line}: the emulator cannot run inline asm: "
+            "use a function of hopper.cuh, which it has a twin of."
+        )
+    for entry in entries:
+        if not source.has_function(code, entry):
+            raise ArgumentError(f"entry {entry!r} is not in {path.name}: give the name of one of its functions.")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"The kernel file {path} cannot be read ({error}): give a .cu file in UTF-8.") from None
+
+
+def _compile(command: Sequence[str], name: str) -> None:
+    environment = {**os.environ, "LC_ALL": "C"}   # plain quotes, English
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", env=environment)
+    if result.returncode != 0:
+        raise compile_error(result.stderr, name)
+
+
+def _run_all(commands: Sequence[Sequence[str]]) -> None:
+    """Run commands of the runtime's build, as many at once as there are processors."""
+    waiting, running = list(commands), []
+    try:
+        while waiting or running:
+            while waiting and len(running) < (os.cpu_count() or 1):
+                command = waiting.pop(0)
+                running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+            process = running.pop(0)
+            _, log = process.communicate()
+            if process.returncode != 0:
+                first = next((line for line in log.splitlines() if "error" in line), "no message")
+                raise BackendError(
+                    f"The emulator's runtime does not build with {command[0]} ({first.strip()}): "
+                    "set CXX to g++ 12 or clang++ 14, or later."
+                )
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def _scratch(directory: Path) -> "tempfile.TemporaryDirectory[str]":
+    try:
+        return _ScratchDirectory(dir=directory, prefix="building-")
+    except OSError as error:
+        raise unwritable(directory, error) from None
+
+
+class _ScratchDirectory(tempfile.TemporaryDirectory):
+    """A temporary folder as a Path."""
+
+    def __enter__(self) -> Path:
+        return Path(super().__enter__())
+
+
+def _install(built: Path, target: Path) -> None:
+    """Move a finished file to its place in one step: another process sees all of it or nothing."""
+    try:
+        os.replace(built, target)
+    except OSError as error:
+        raise unwritable(target.parent, error) from None
+
+
+def _key(*parts: object) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:16]

@@ -1,0 +1,55 @@
+// How the runtime calls a kernel. Included by the generated end of each translation unit.
+#pragma once
+#include "emulator/language.h"
+
+// What Python needs to know about a kernel's parameter to pass an argument.
+struct EmulatorParameter {
+    int32_t kind;    // 0 pointer, 1 signed integer, 2 unsigned integer, 3 floating point, 4 another type
+    int32_t bytes;
+};
+
+template <class T>
+constexpr EmulatorParameter emulator_parameter() {
+    const int kind = std::is_pointer_v<T>          ? 0
+                     : std::is_floating_point_v<T> ? 3
+                     : std::is_unsigned_v<T>       ? 2
+                     : std::is_integral_v<T>       ? 1
+                                                   : 4;
+    return {kind, int32_t(sizeof(T))};
+}
+
+// Reading the arguments is the launch's business, not the kernel's: not counted.
+#define EMULATOR_NOT_COUNTED __attribute__((no_sanitize("thread")))
+
+// An argument is copied out of its storage, which need not be aligned as T wants it.
+template <class T>
+EMULATOR_NOT_COUNTED T emulator_argument(const void* storage) {
+    T value;
+    std::memcpy(&value, storage, sizeof value);
+    return value;
+}
+
+template <class... T, size_t... I>
+EMULATOR_NOT_COUNTED void emulator_call(void (*kernel)(T...), void** arguments, std::index_sequence<I...>) {
+    (void)arguments;
+    kernel(emulator_argument<T>(arguments[I])...);
+}
+
+template <class... T>
+EMULATOR_NOT_COUNTED void emulator_call(void (*kernel)(T...), void** arguments) {
+    emulator_call(kernel, arguments, std::index_sequence_for<T...>{});
+}
+
+template <class... T>
+int emulator_parameters(void (*)(T...), EmulatorParameter* out) {
+    const EmulatorParameter parameters[] = {emulator_parameter<T>()..., {}};
+    for (size_t i = 0; i < sizeof...(T); ++i) out[i] = parameters[i];
+    return int(sizeof...(T));
+}
+
+// Exports entry number NUMBER; the kernel may be a template instance with commas, hence the variable arguments.
+#define EMULATOR_ENTRY(NUMBER, ...)                                                                      \
+    extern "C" void emulator_entry_##NUMBER(void** arguments) { emulator_call(__VA_ARGS__, arguments); } \
+    extern "C" int emulator_parameters_##NUMBER(EmulatorParameter* out) {                                \
+        return emulator_parameters(__VA_ARGS__, out);                                                    \
+    }

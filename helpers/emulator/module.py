@@ -1,0 +1,265 @@
+"""A kernel's file, compiled for the emulator, and its launches."""
+
+import ctypes
+import functools
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers.emulator import protocol, source
+from helpers.emulator.arguments import PreparedArguments
+from helpers.emulator.build import MAX_SHARED_BYTES, MAX_STATIC_SHARED_BYTES, build_kernel, build_runtime
+from helpers.emulator.image import Image, SharedArray, read_image
+from helpers.emulator.lines import source_lines
+from helpers.emulator.results import Counter, EmulatorRun, sum_counters
+from helpers.emulator.words import Context, describe
+from helpers.errors import ArgumentError, BackendError, CompileError
+
+WAIT_MILLISECONDS = 50   # how often a launch looks for an interrupt from the keyboard
+MAX_THREADS = 1024
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMITS = (1024, 1024, 64)
+DYNAMIC_NAME = "emulator_dynamic_shared"
+
+
+def compile_kernel(
+    path: Path | str,
+    entries: Sequence[str],
+    defines: Mapping[str, str | int] | None = None,
+    counters: bool = False,
+) -> "EmulatedModule":
+    """Compile a .cu file for the emulator; from the cache if that was done before.
+
+    entries: the `__global__` functions to launch; of a template, an instance such as `"matmul<64>"`.
+    defines: for the preprocessor. counters: whether launches count memory traffic and check races and bounds.
+    Raises ArgumentError for a missing file or entry, CompileError (a BackendError) if the file does not compile or has
+    inline asm, BackendError without a C++ compiler or a folder to write to.
+    """
+    path = Path(path)
+    runtime_path = build_runtime()
+    library = build_kernel(path, tuple(entries), dict(defines or {}), counters, runtime_path)
+    return EmulatedModule(path, tuple(entries), library, counters, _load_runtime(runtime_path))
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The loaded runtime library. Its fault handlers are the process's, so it runs one launch at a time."""
+
+    library: ctypes.CDLL
+    lock: threading.Lock
+
+
+@functools.cache
+def _load_runtime(path: Path) -> Runtime:
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BackendError(f"The emulator's runtime {path} cannot be loaded ({error}): delete the file.") from None
+    if library.emulator_protocol_version() != protocol.VERSION:
+        raise BackendError(f"The emulator's runtime {path} is of another version: delete the file.")
+    library.emulator_start.restype = ctypes.c_void_p
+    library.emulator_start.argtypes = [ctypes.POINTER(protocol.LaunchSpec)]
+    library.emulator_wait.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.emulator_cancel.argtypes = [ctypes.c_void_p]
+    library.emulator_finish.argtypes = [ctypes.c_void_p]
+    library.emulator_finish.restype = ctypes.POINTER(protocol.RawResult)
+    library.emulator_free.argtypes = [ctypes.c_void_p]
+    library.emulator_free.restype = None
+    return Runtime(library, threading.Lock())
+
+
+class EmulatedModule:
+    """A compiled file. path: the .cu file. entries: its functions. has_counters: whether launches count traffic."""
+
+    def __init__(self, path: Path, entries: tuple[str, ...], library: Path, counters: bool, runtime: Runtime):
+        self.path = path
+        self.entries = entries
+        self.has_counters = counters
+        self._runtime = runtime
+        self._library_path = library
+        self._lines: dict[int, int | None] = {}
+        self._code = source.code_only(path.read_text(encoding="utf-8"))
+        try:
+            self._image: Image = read_image(library)
+            self._library = ctypes.CDLL(str(library))
+        except (OSError, ValueError) as error:
+            raise BackendError(f"The compiled kernel {library} cannot be loaded ({error}): delete the file.") from None
+        if self.static_shared_bytes > MAX_STATIC_SHARED_BYTES:
+            raise CompileError(
+                f"{path.name} declares {self.static_shared_bytes} bytes of static shared memory, and a CTA can have "
+                f"{MAX_STATIC_SHARED_BYTES}: declare it as extern __shared__ and pass shared_bytes."
+            )
+
+    @property
+    def static_shared_bytes(self) -> int:
+        """Bytes of the `__shared__` arrays of fixed size, of all functions of the file together."""
+        return sum(array.bytes for array in self._image.shared)
+
+    def launch(
+        self,
+        entry: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        arguments: Sequence[Any],
+        shared_bytes: int = 0,
+        schedule: str = "lazy",
+        seed: int = 0,
+        cluster: Sequence[int] = (1, 1, 1),
+        names: Sequence[str] | None = None,
+        workers: int | None = None,
+        step_limit: int = 5_000_000,
+        time_limit: float = 120.0,
+    ) -> EmulatorRun:
+        """Run a function of the file and return its reports and counters.
+
+        grid, block: CTAs and threads along x, y and z (missing ones are 1). arguments: NumPy arrays for pointers,
+        numbers for the rest; arrays get the kernel's results, also if it is stopped by a report.
+        shared_bytes: dynamic shared memory per CTA. schedule, seed: the order of the warps between barriers: from the
+        first (`eager`), from the last (`lazy`), or `random` by the seed.
+        names: of the arguments, for reports; by default those in the source. workers: OS threads, by default one for
+        each processor; results don't depend on it.
+        step_limit: memory accesses (with counters) and barriers after which a thread is stopped.
+        time_limit: seconds after which the launch is stopped.
+        Raises ArgumentError, with nothing launched, for a launch that a GPU would refuse.
+        """
+        grid, block = _checked_dims("grid", grid, GRID_LIMITS), _checked_dims("block", block, BLOCK_LIMITS)
+        self._check_launch(entry, block, shared_bytes, schedule, cluster)
+        number = self.entries.index(entry)
+        prepared = PreparedArguments(
+            entry, self._parameters(number), arguments, names or source.parameter_names(self._code, entry)
+        )
+        arrays = self._shared_arrays(shared_bytes)
+        array_specs = (protocol.ArraySpec * len(arrays))(*((array.begin, array.bytes) for array in arrays))
+        entry_address = _address(self._library, f"emulator_entry_{number}")
+        spec = protocol.LaunchSpec(
+            version=protocol.VERSION,
+            counters=int(self.has_counters),
+            entry=entry_address,
+            dynamic_shared=_address(self._library, "emulator_dynamic"),
+            arguments=ctypes.addressof(prepared.pointers),
+            grid=protocol.Dim(*grid),
+            block=protocol.Dim(*block),
+            shared_bytes=self._image.shared_bytes,
+            dynamic_begin=self._image.symbols[DYNAMIC_NAME],
+            image_begin=entry_address - self._image.symbols[f"emulator_entry_{number}"],
+            image_bytes=self._image.bytes,
+            code_begin=self._image.code[0],
+            code_end=self._image.code[1],
+            seed=seed & (1 << 64) - 1,
+            step_limit=max(1, int(step_limit)),
+            schedule=protocol.SCHEDULES.index(schedule),
+            workers=workers or os.cpu_count() or 1,
+            buffers=prepared.buffers,
+            arrays=array_specs,
+            buffer_count=len(prepared.buffers),
+            array_count=len(arrays),
+        )
+        buffers = [(name, spec.bytes) for name, spec in zip(prepared.buffer_names, prepared.buffers, strict=True)]
+        with self._runtime.lock:
+            return self._run(spec, entry, buffers, arrays, block, time_limit)
+
+    def _run(
+        self,
+        spec: protocol.LaunchSpec,
+        entry: str,
+        buffers: list[tuple[str, int]],
+        arrays: list[SharedArray],
+        block: tuple[int, int, int],
+        time_limit: float,
+    ) -> EmulatorRun:
+        library = self._runtime.library
+        running = library.emulator_start(ctypes.byref(spec))
+        if not running:
+            raise BackendError("The emulator cannot get the memory or the threads for this launch: free some memory.")
+        try:
+            deadline = time.monotonic() + time_limit
+            while not library.emulator_wait(running, WAIT_MILLISECONDS):
+                if time.monotonic() > deadline:
+                    library.emulator_cancel(running)
+            result = library.emulator_finish(running).contents
+            raw_reports = [
+                (report, result.states[report.first_state:report.first_state + report.state_count])
+                for report in result.reports[:result.report_count]
+            ]
+            sites = result.counters[:result.counter_count]
+            self._find_lines(raw_reports, sites)
+            known = {offset: line for offset, line in self._lines.items() if line is not None}
+            context = Context(entry, buffers, arrays, known, block, time_limit)
+            counters = self._counters(sites)
+            totals = {"barriers": int(result.barriers), "ctas": int(result.ctas)}
+            if self.has_counters:
+                totals |= sum_counters(counters)
+            return EmulatorRun(describe(raw_reports, context), counters, totals)
+        finally:
+            library.emulator_free(running)   # also stops it, if the keyboard interrupted the loop above
+
+    def _check_launch(
+        self, entry: str, block: tuple[int, int, int], shared_bytes: int, schedule: str, cluster: Sequence[int]
+    ) -> None:
+        if entry not in self.entries:
+            raise ArgumentError(f"entry {entry!r} was not compiled: give one of {', '.join(self.entries)}.")
+        threads = block[0] * block[1] * block[2]
+        if threads > MAX_THREADS:
+            raise ArgumentError(f"block has {threads} threads: a CTA can have {MAX_THREADS}.")
+        total = self.static_shared_bytes + shared_bytes
+        if shared_bytes < 0 or total > MAX_SHARED_BYTES:
+            raise ArgumentError(
+                f"shared_bytes is {shared_bytes}, with {self.static_shared_bytes} bytes of static shared memory: "
+                f"a CTA can have {MAX_SHARED_BYTES} bytes (227 KB) together."
+            )
+        if schedule not in protocol.SCHEDULES:
+            raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
+        if tuple(cluster) != (1,) * len(tuple(cluster)):
+            raise ArgumentError(f"cluster is {tuple(cluster)}: the emulator runs clusters of one CTA only.")
+
+    def _parameters(self, number: int) -> list[protocol.Parameter]:
+        out = (protocol.Parameter * 64)()
+        count = getattr(self._library, f"emulator_parameters_{number}")(out)
+        return list(out[:count])
+
+    def _shared_arrays(self, shared_bytes: int) -> list[SharedArray]:
+        arrays = list(self._image.shared)
+        if shared_bytes:
+            names = source.dynamic_shared_names(self._code)
+            name = names[0] if len(names) == 1 else "dynamic shared memory"
+            arrays.append(SharedArray(name, self._image.symbols[DYNAMIC_NAME], shared_bytes))
+        return arrays
+
+    def _find_lines(self, reports: Sequence[tuple], sites: Sequence[protocol.SiteCounter]) -> None:
+        wanted = {site.code for site in sites}
+        for report, states in reports:
+            wanted |= {report.place.code, report.other.code} | {state.place.code for state in states}
+        missing = {offset for offset in wanted if offset >= 0} - self._lines.keys()
+        found = source_lines(self._library_path, missing, self.path.name)
+        self._lines.update({offset: found.get(offset) for offset in missing})
+
+    def _counters(self, sites: Sequence[protocol.SiteCounter]) -> list[Counter]:
+        """One counter for each line, space, op and width: a line may be several instructions."""
+        sums: dict[tuple, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+        for site in sites:
+            key = (self._lines[site.code] or 0, protocol.SPACES[site.space], protocol.OPS[site.op], site.bytes)
+            for index, value in enumerate((site.requests, site.transactions, site.ideal, site.lanes)):
+                sums[key][index] += value
+        return [Counter(*key, *sums[key]) for key in sorted(sums) if sums[key][0]]
+
+
+def _address(library: ctypes.CDLL, name: str) -> int:
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def _checked_dims(name: str, sizes: Sequence[int], limits: tuple[int, int, int]) -> tuple[int, int, int]:
+    given = tuple(sizes)
+    fits = 1 <= len(given) <= 3 and all(
+        isinstance(size, int) and 1 <= size <= limit for size, limit in zip(given, limits, strict=False)
+    )
+    if not fits:
+        raise ArgumentError(f"{name} is {given}: give one to three integers from 1 to {', '.join(map(str, limits))}.")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z

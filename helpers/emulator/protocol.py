@@ -1,0 +1,144 @@
+"""The records that Python and the runtime library exchange: the twin of `runtime/protocol.h`.
+
+Same fields in the same order; `VERSION` is compared with the library's.
+"""
+
+import ctypes
+
+VERSION = 1
+
+REPORT_KINDS = (
+    "out_of_bounds", "misaligned", "race", "deadlock", "barrier_divergence", "step_limit", "time_limit", "crash",
+    "stack_overflow",
+)
+SPACES = ("global", "shared")
+OPS = ("load", "store")
+SCHEDULES = ("eager", "lazy", "random")
+STATES = ("not_started", "running", "exited", "syncthreads", "syncwarp")
+PARAMETER_KINDS = ("pointer", "int", "unsigned", "float", "other")
+
+Dim = ctypes.c_uint32 * 3
+
+
+class BufferSpec(ctypes.Structure):
+    """A pointer argument."""
+
+    _fields_ = [
+        ("host", ctypes.c_void_p),
+        ("bytes", ctypes.c_uint64),
+        ("argument", ctypes.c_void_p),
+        ("writable", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+    ]
+
+
+class ArraySpec(ctypes.Structure):
+    """A shared array."""
+
+    _fields_ = [("begin", ctypes.c_uint64), ("bytes", ctypes.c_uint64)]
+
+
+class LaunchSpec(ctypes.Structure):
+    """Everything about a launch."""
+
+    _fields_ = [
+        ("version", ctypes.c_int32),
+        ("counters", ctypes.c_int32),
+        ("entry", ctypes.c_void_p),
+        ("dynamic_shared", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("grid", Dim),
+        ("block", Dim),
+        ("shared_bytes", ctypes.c_uint64),
+        ("dynamic_begin", ctypes.c_uint64),
+        ("image_begin", ctypes.c_uint64),
+        ("image_bytes", ctypes.c_uint64),
+        ("code_begin", ctypes.c_uint64),
+        ("code_end", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("step_limit", ctypes.c_uint64),
+        ("schedule", ctypes.c_int32),
+        ("workers", ctypes.c_int32),
+        ("buffers", ctypes.POINTER(BufferSpec)),
+        ("arrays", ctypes.POINTER(ArraySpec)),
+        ("buffer_count", ctypes.c_int32),
+        ("array_count", ctypes.c_int32),
+    ]
+
+
+class Place(ctypes.Structure):
+    """A place in the source, by line or by the offset of the machine code (-1: unknown)."""
+
+    _fields_ = [("code", ctypes.c_int64), ("line", ctypes.c_int32), ("thread", ctypes.c_int32)]
+
+
+class RawReport(ctypes.Structure):
+    """A broken rule, not yet in words."""
+
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("space", ctypes.c_int32),
+        ("op", ctypes.c_int32),
+        ("other_op", ctypes.c_int32),
+        ("bytes", ctypes.c_int32),
+        ("buffer", ctypes.c_int32),
+        ("offset", ctypes.c_int64),
+        ("detail", ctypes.c_int32),
+        ("state_count", ctypes.c_int32),
+        ("cta", Dim),
+        ("reserved", ctypes.c_int32),
+        ("first_state", ctypes.c_int64),
+        ("count", ctypes.c_int64),
+        ("place", Place),
+        ("other", Place),
+    ]
+
+
+class WarpState(ctypes.Structure):
+    """Where some lanes of a warp are."""
+
+    _fields_ = [
+        ("warp", ctypes.c_int32),
+        ("lanes", ctypes.c_uint32),
+        ("state", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("place", Place),
+    ]
+
+
+class SiteCounter(ctypes.Structure):
+    """What the accesses of one instruction cost."""
+
+    _fields_ = [
+        ("code", ctypes.c_int64),
+        ("space", ctypes.c_int32),
+        ("op", ctypes.c_int32),
+        ("bytes", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
+        ("requests", ctypes.c_uint64),
+        ("lanes", ctypes.c_uint64),
+        ("transactions", ctypes.c_uint64),
+        ("ideal", ctypes.c_uint64),
+    ]
+
+
+class RawResult(ctypes.Structure):
+    """What a launch leaves."""
+
+    _fields_ = [
+        ("reports", ctypes.POINTER(RawReport)),
+        ("states", ctypes.POINTER(WarpState)),
+        ("counters", ctypes.POINTER(SiteCounter)),
+        ("report_count", ctypes.c_int64),
+        ("state_count", ctypes.c_int64),
+        ("counter_count", ctypes.c_int64),
+        ("barriers", ctypes.c_uint64),
+        ("ctas", ctypes.c_uint64),
+        ("steps", ctypes.c_uint64),
+    ]
+
+
+class Parameter(ctypes.Structure):
+    """A kernel's parameter: its kind (index into PARAMETER_KINDS) and size."""
+
+    _fields_ = [("kind", ctypes.c_int32), ("bytes", ctypes.c_int32)]

@@ -1,0 +1,149 @@
+#include "barrier.h"
+
+#include "launch.h"
+#include "worker.h"
+
+namespace emulator {
+namespace {
+
+template <class Barrier>
+bool has_passed(const Wait& wait) {
+    return static_cast<const Barrier*>(wait.object)->generation != wait.ticket;
+}
+
+void block_on(Thread& thread, Wait wait) {
+    thread.wait = wait;
+    thread.cta->worker->yield(thread);
+}
+
+// The barrier orders the shared-memory accesses before it against those after it.
+uint32_t advance_time(Worker& worker) { return worker.shadow ? worker.shadow->advance() : 0; }
+
+void release(BlockBarrier& barrier, Cta& cta) {
+    barrier.arrived = 0;
+    barrier.generation += 1;
+    cta.worker->barriers += 1;
+    cta.epoch = advance_time(*cta.worker);
+    for (Warp& warp : cta.warps) warp.epoch = cta.epoch;
+}
+
+void syncthreads(Thread& thread, int line) {
+    Cta& cta = *thread.cta;
+    BlockBarrier& barrier = cta.barrier;
+    if (barrier.arrived == 0) {
+        barrier.first_thread = thread.linear;
+        barrier.first_line = line;
+    } else if (line != barrier.first_line) {
+        Report report;
+        report.kind = Kind::barrier_divergence;
+        report.place.line = line;
+        report.other.line = barrier.first_line;
+        report.other.thread = barrier.first_thread;
+        cta.worker->add_report(report, thread);
+    }
+    barrier.arrived += 1;
+    if (barrier.arrived == int(cta.threads.size())) {
+        release(barrier, cta);
+    } else {
+        block_on(thread, {has_passed<BlockBarrier>, &barrier, barrier.generation, State::syncthreads, line});
+    }
+}
+
+bool is_complete(const WarpBarrier& barrier, const Warp& warp) {
+    return barrier.arrived != 0 && barrier.arrived == (barrier.mask & warp.live);
+}
+
+void release(WarpBarrier& barrier) {
+    barrier.arrived = 0;
+    barrier.generation += 1;
+    barrier.present[barrier.generation % 2] = 0;
+}
+
+// Each set of lanes has a barrier of its own, so that two halves of a warp can be at different ones.
+WarpBarrier& barrier_of(Warp& warp, uint32_t mask) {
+    for (WarpBarrier& barrier : warp.barriers) {
+        if (barrier.mask == mask) return barrier;
+    }
+    if (warp.barriers.empty()) warp.barriers.reserve(kWarp);   // waiting lanes hold pointers to the barriers
+    warp.barriers.emplace_back();
+    warp.barriers.back().mask = mask;
+    return warp.barriers.back();
+}
+
+// Waits for the other lanes of the mask. Returns true for the lane that completed the barrier.
+void arrive(Thread& thread, Warp& warp, WarpBarrier& barrier, int line) {
+    barrier.arrived |= 1u << thread.lane;
+    if (is_complete(barrier, warp)) {
+        release(barrier);
+    } else {
+        block_on(thread, {has_passed<WarpBarrier>, &barrier, barrier.generation, State::syncwarp, line});
+    }
+}
+
+struct Exchange {
+    const uint64_t* values;
+    uint32_t present;
+};
+
+// Leaves a value for the other lanes of the mask and returns what all of them left.
+Exchange exchange(uint32_t mask, uint64_t value, int line) {
+    Thread& thread = *current_thread;
+    Warp& warp = thread.cta->warps[size_t(thread.warp)];
+    thread.cta->worker->step(thread, -1, line);
+    WarpBarrier& barrier = barrier_of(warp, mask | 1u << thread.lane);
+    const uint64_t set = barrier.generation % 2;
+    barrier.values[set][thread.lane] = value;
+    barrier.present[set] |= 1u << thread.lane;
+    arrive(thread, warp, barrier, line);
+    return {barrier.values[set], barrier.present[set]};
+}
+
+}   // namespace
+
+void lane_exits(Thread& thread) {
+    Warp& warp = thread.cta->warps[size_t(thread.warp)];
+    warp.live &= ~(1u << thread.lane);
+    for (WarpBarrier& barrier : warp.barriers) {
+        if (is_complete(barrier, warp)) release(barrier);
+    }
+}
+
+}   // namespace emulator
+
+using namespace emulator;
+
+void emulator_syncthreads(int line) {
+    Thread& thread = *current_thread;
+    thread.cta->worker->step(thread, -1, line);
+    syncthreads(thread, line);
+}
+
+void emulator_syncwarp(uint32_t mask, int line) {
+    Thread& thread = *current_thread;
+    Worker& worker = *thread.cta->worker;
+    Warp& warp = thread.cta->warps[size_t(thread.warp)];
+    worker.step(thread, -1, line);
+    WarpBarrier& barrier = barrier_of(warp, mask | 1u << thread.lane);
+    const uint64_t generation = barrier.generation;
+    arrive(thread, warp, barrier, line);
+    // The first lane to go on moves the warp's time; a shuffle does not, since it orders no memory accesses.
+    if (barrier.generation == generation + 1 && barrier.ordered != barrier.generation) {
+        barrier.ordered = barrier.generation;
+        warp.epoch = advance_time(worker);
+    }
+}
+
+uint64_t emulator_shuffle(uint32_t mask, uint64_t value, int source_lane, int line) {
+    const Exchange all = exchange(mask, value, line);
+    const uint64_t nothing = ~uint64_t(0);   // a lane that takes no part gives an undefined value: a NaN
+    return all.present >> (source_lane & 31) & 1 ? all.values[source_lane & 31] : nothing;
+}
+
+uint32_t emulator_ballot(uint32_t mask, bool predicate, int line) {
+    const Exchange all = exchange(mask, predicate, line);
+    uint32_t votes = 0;
+    for (int lane = 0; lane < kWarp; ++lane) {
+        if (all.present >> lane & 1) votes |= uint32_t(all.values[lane]) << lane;
+    }
+    return votes;
+}

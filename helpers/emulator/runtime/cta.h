@@ -1,0 +1,81 @@
+// The state of one CTA while it runs: its threads (fibers), warps and barriers.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "../include/emulator/abi.h"
+#include "protocol.h"
+#include "traffic.h"
+
+namespace emulator {
+
+struct Cta;
+struct Thread;
+struct Worker;
+
+// What a blocked thread waits for. Whoever blocks says how to tell that it may go on; the scheduler only asks.
+struct Wait {
+    bool (*ready)(const Wait& wait) = nullptr;   // nullptr: not blocked
+    const void* object = nullptr;                // the barrier
+    uint64_t ticket = 0;                         // its generation when the wait began
+    State state = State::running;                // for reports
+    int line = 0;
+};
+
+// One CUDA thread.
+struct Thread {
+    void* stack_pointer;
+    char* stack_low;
+    Cta* cta;
+    Wait wait;
+    uint3 index;
+    int linear, lane, warp;
+    uint32_t steps;         // memory accesses and synchronisations so far
+    uint32_t slice_end;     // gives way to the other lanes when `steps` gets here
+    int64_t code;           // where it last gave way amid a long stretch, for reports
+    bool started, exited;
+};
+
+// A rendezvous of all threads of a CTA.
+struct BlockBarrier {
+    int arrived = 0;
+    uint64_t generation = 0;
+    int first_thread = -1, first_line = 0;   // who came first, to compare the others with
+};
+
+// A rendezvous of the lanes in a mask, at which each may leave a value for the others.
+struct WarpBarrier {
+    uint32_t mask = 0;
+    uint32_t arrived = 0;
+    uint64_t generation = 0;
+    // Two sets of values: a fast lane may be at the next exchange while a slow one still reads from this.
+    uint64_t values[2][kWarp];
+    uint32_t present[2] = {};    // lanes that left a value
+    uint64_t ordered = 0;        // the last generation that ordered memory accesses
+};
+
+struct Warp {
+    int first;               // linear index of its first thread
+    int size;                // threads: 32, fewer in a last partial warp
+    uint32_t live;           // lanes that have not exited
+    uint32_t epoch;          // counts barriers of the CTA and of the warp; orders shared-memory accesses
+    std::vector<WarpBarrier> barriers;   // one per mask in use, usually none or one
+};
+
+struct Cta {
+    Worker* worker;
+    int64_t number;          // linear index in the grid
+    uint3 index;
+    char* shared;            // its shared memory
+    std::vector<Thread> threads;
+    std::vector<Warp> warps;
+    BlockBarrier barrier;
+    int live;                // threads that have not exited
+    uint32_t epoch;          // counts barriers; never repeats in a worker
+    bool stopped;            // a report ended it
+};
+
+// The thread whose fiber runs on the calling OS thread, or nullptr between fibers.
+extern thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
+
+}   // namespace emulator

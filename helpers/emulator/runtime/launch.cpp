@@ -1,0 +1,161 @@
+#include "launch.h"
+
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <unordered_map>
+
+#include "signals.h"
+#include "worker.h"
+
+namespace emulator {
+namespace {
+
+// How often a worker that does not stop is interrupted again.
+constexpr auto kInterruptInterval = std::chrono::milliseconds(10);
+
+int64_t product(const uint32_t (&size)[3]) { return int64_t(size[0]) * size[1] * size[2]; }
+
+}   // namespace
+
+Launch::Launch(const LaunchSpec& given)
+    : spec(given),
+      thread_count(int(product(given.block))),
+      cta_count(product(given.grid)),
+      memory(given, given.counters != 0),
+      last_cta_(INT64_MAX) {
+    for (int i = 0; i < spec.array_count; ++i) shared_arrays.add(spec.arrays[i].begin, spec.arrays[i].bytes);
+}
+
+Launch::~Launch() {
+    cancel();
+    while (!wait(10)) {
+    }
+    for (std::thread& thread : os_threads_) thread.join();
+}
+
+void Launch::start() {
+    const int64_t count = std::min<int64_t>(std::max(spec.workers, 1), cta_count);
+    for (int64_t i = 0; i < count; ++i) workers_.push_back(std::make_unique<Worker>(*this));
+    const std::lock_guard<std::mutex> lock(mutex_);   // no worker ends before all are counted
+    for (int64_t i = 0; i < count; ++i) {
+        os_threads_.emplace_back(&Launch::run_worker, this, std::ref(*workers_[size_t(i)]), i);
+        running_ += 1;
+    }
+}
+
+// CTAs are dealt out in turn, so that which worker runs a CTA does not depend on how fast the workers are.
+void Launch::run_worker(Worker& worker, int64_t first) {
+    const SignalStack signal_stack;
+    block_other_signals();
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        worker.os_thread = pthread_self();
+    }
+    const int64_t stride = int64_t(workers_.size());
+    for (int64_t cta = first; cta < cta_count && !is_stopped(cta) && !cancelled; cta += stride) worker.run(cta);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    worker.finished = true;
+    running_ -= 1;
+    ended_.notify_all();
+}
+
+bool Launch::wait(int milliseconds) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (running_ > 0) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now >= deadline) return false;
+        if (!cancelled) {
+            ended_.wait_until(lock, deadline);
+            continue;
+        }
+        for (const auto& worker : workers_) {
+            if (!worker->finished && worker->os_thread) pthread_kill(worker->os_thread, kInterrupt);
+        }
+        ended_.wait_until(lock, std::min(deadline, now + kInterruptInterval));
+    }
+    return true;
+}
+
+void Launch::cancel() { cancelled = true; }
+
+void Launch::stop_after(int64_t cta) {
+    int64_t last = last_cta_.load();
+    while (cta < last && !last_cta_.compare_exchange_weak(last, cta)) {
+    }
+}
+
+const Result& Launch::finish() {
+    for (std::thread& thread : os_threads_) thread.join();
+    os_threads_.clear();
+    memory.copy_back();
+
+    std::unordered_map<int64_t, size_t> place;   // of each site among the counters
+    for (const auto& worker : workers_) {
+        reports_.merge(worker->reports);
+        result_.barriers += worker->barriers;
+        result_.ctas += worker->ctas;
+        result_.steps += worker->steps;
+        for (const auto& site : worker->tracer.sites()) {
+            const SiteCounter& counter = site->counter;
+            const auto [found, is_new] =
+                place.try_emplace(counter.code * 2 + int64_t(counter.space), counters_.size());
+            if (is_new) {
+                counters_.push_back(counter);
+                continue;
+            }
+            SiteCounter& sum = counters_[found->second];
+            sum.requests += counter.requests;
+            sum.lanes += counter.lanes;
+            sum.transactions += counter.transactions;
+            sum.ideal += counter.ideal;
+        }
+    }
+    reports_.list(last_cta_, listed_reports_, listed_states_);
+    result_.reports = listed_reports_.data();
+    result_.states = listed_states_.data();
+    result_.counters = counters_.data();
+    result_.report_count = int64_t(listed_reports_.size());
+    result_.state_count = int64_t(listed_states_.size());
+    result_.counter_count = int64_t(counters_.size());
+    return result_;
+}
+
+}   // namespace emulator
+
+// What Python calls. One launch at a time.
+namespace {
+
+struct RunningLaunch {
+    emulator::FaultHandlers handlers;
+    emulator::Launch launch;
+    explicit RunningLaunch(const emulator::LaunchSpec& spec) : launch(spec) {}
+};
+
+}   // namespace
+
+extern "C" {
+
+int emulator_protocol_version() { return emulator::kProtocolVersion; }
+
+// Starts a launch; nullptr if the machine lacks the memory or the threads for it.
+RunningLaunch* emulator_start(const emulator::LaunchSpec* spec) {
+    try {
+        auto running = std::make_unique<RunningLaunch>(*spec);
+        running->launch.start();
+        return running.release();
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
+int emulator_wait(RunningLaunch* running, int milliseconds) { return running->launch.wait(milliseconds); }
+
+void emulator_cancel(RunningLaunch* running) { running->launch.cancel(); }
+
+// The result stays valid until emulator_free.
+const emulator::Result* emulator_finish(RunningLaunch* running) { return &running->launch.finish(); }
+
+void emulator_free(RunningLaunch* running) { delete running; }
+}

@@ -1,0 +1,43 @@
+#include "report.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace emulator {
+
+Reports::Key Reports::key_of(const Report& report) {
+    return {report.kind, report.place.code, report.place.line, report.other.code, report.other.line, report.buffer};
+}
+
+void Reports::add(const Report& report, int64_t cta, std::vector<WarpState> states) {
+    const auto [found, is_new] = entries_.try_emplace(key_of(report), Entry{report, cta, {}});
+    Entry& entry = found->second;
+    if (is_new) {
+        entry.states = std::move(states);
+        return;
+    }
+    const int64_t count = entry.report.count + report.count;
+    if (cta < entry.cta) entry = {report, cta, std::move(states)};
+    entry.report.count = count;
+}
+
+void Reports::merge(const Reports& other) {
+    for (const auto& [key, entry] : other.entries_) add(entry.report, entry.cta, entry.states);
+}
+
+void Reports::list(int64_t last_cta, std::vector<Report>& reports, std::vector<WarpState>& states) const {
+    std::vector<const Entry*> entries;
+    for (const auto& [key, entry] : entries_) {
+        if (entry.cta <= last_cta) entries.push_back(&entry);
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return a->cta < b->cta; });
+    for (const Entry* entry : entries) {
+        Report report = entry->report;
+        report.first_state = int64_t(states.size());
+        report.state_count = int32_t(entry->states.size());
+        states.insert(states.end(), entry->states.begin(), entry->states.end());
+        reports.push_back(report);
+    }
+}
+
+}   // namespace emulator

@@ -1,0 +1,53 @@
+"""What the emulator must know of a kernel's source before a compiler sees it. Plain text work, no parser."""
+
+import re
+
+# Comments, and strings with their quotes; what is left is code.
+_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}()]*\b__shared__\b[^;]*?(\w+)\s*\[\s*\]\s*;")
+_UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll\b[ \t]*(.*)$", re.MULTILINE)
+
+
+def code_only(text: str) -> str:
+    """The source with comments and strings blanked out; lines keep their numbers."""
+    return _COMMENT_OR_STRING.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def asm_line(code: str) -> int | None:
+    """The line of the first `asm` in `code` (as of `code_only`), None if there is none."""
+    match = _ASM.search(code)
+    return None if match is None else code.count("\n", 0, match.start()) + 1
+
+
+def dynamic_shared_names(code: str) -> tuple[str, ...]:
+    """The names of the arrays declared `extern __shared__ T name[];`."""
+    return tuple(sorted(set(_DYNAMIC_SHARED.findall(code))))
+
+
+def has_function(code: str, entry: str) -> bool:
+    """Whether the code names a function `entry` (for a template instance: the template)."""
+    return re.search(rf"\b{re.escape(base_name(entry))}\s*\(", code) is not None
+
+
+def base_name(entry: str) -> str:
+    """`matmul<64>` -> `matmul`."""
+    return entry.partition("<")[0].strip()
+
+
+def parameter_names(code: str, entry: str) -> tuple[str, ...]:
+    """The names of a kernel's parameters; empty if they cannot be made out."""
+    match = re.search(rf"\b{re.escape(base_name(entry))}\s*\(([^()]*)\)\s*{{", code)
+    if match is None or not match.group(1).strip():
+        return ()
+    names = [re.search(r"(\w+)\s*(?:\[\s*\])?\s*$", part) for part in match.group(1).split(",")]
+    return tuple(name.group(1) for name in names if name) if all(names) else ()
+
+
+def with_gnu_pragmas(text: str) -> str:
+    """The source with `#pragma unroll` in the spelling of g++, which would ignore it otherwise.
+
+    `#pragma unroll` becomes `#pragma GCC unroll 64`: the register arrays of a kernel live in registers only once the
+    loops over them are unrolled.
+    """
+    return _UNROLL.sub(lambda match: f"{match[1]}#pragma GCC unroll {match[2].strip('() ') or 64}", text)
