@@ -64,11 +64,15 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class EmulatorBackend:
-    """Runs a kernel on the CPU. schedule: `"eager"`, `"lazy"` or `"random"` (with `seed`)."""
+    """Runs a kernel on the CPU. schedule: `"eager"`, `"lazy"` or `"random"` (with `seed`).
+
+    counters: count memory traffic, and check bounds and races, which needs the same instrumentation. Ten times faster
+    without, but then a kernel can be right by luck.
+    """
 
     schedule: str = "lazy"
     seed: int = 0
-    counters: bool = False
+    counters: bool = True
     name: str = "emulator"
     shared_limit: int = MAX_SHARED_BYTES
 
@@ -249,6 +253,7 @@ def emulate(
 
     A kernel that breaks a rule is no error here: the run's reports say what it did, and the verification fails.
     schedule: how asynchronous work and warps are ordered; `"random"` orders them by `seed`, which also makes A and B.
+    counters: count memory traffic, and check bounds and races; without them a run is ten times faster.
     Works on any machine with a C++ compiler, also beside a GPU. Raises ArgumentError for wrong arguments.
     """
     from helpers.verify import run_once

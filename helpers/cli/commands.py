@@ -112,7 +112,6 @@ def emulate(options: argparse.Namespace, output: Output) -> int:
         options.size or small_size(rung),
         schedule=options.schedule,
         seed=options.seed,
-        counters=options.counters,
         entry=options.entry,
         defines=dict(options.define),
         file=options.file,

@@ -1,0 +1,98 @@
+"""The gate on real kernels, run by the emulator: the rungs pass, and spoiled copies of them do not."""
+
+import time
+
+import numpy as np
+import pytest
+
+from helpers.arrays import random_matrix
+from helpers.kernel import KernelFault, emulate, load
+from helpers.rungs import RUNGS, find_rung
+from helpers.verify import verify, verify_all
+
+pytestmark = pytest.mark.compiler
+
+SECONDS_A_RUNG = 10.0
+
+
+def spoiled(tmp_path, rung, *changes):
+    """A copy of a rung's file in which each old text is replaced; it must be there exactly once."""
+    text = find_rung(rung).path.read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
+        text = text.replace(old, new)
+    path = tmp_path / f"spoiled_{rung}.cu"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_rungs_pass_on_their_own_sizes_in_time(rung):
+    for entry in (rung.entry, *rung.twins):
+        kernel = load(rung, "emulator", entry=entry)
+        verify(kernel, rung.multiples)   # compiles
+        started = time.process_time()
+        for result in verify_all(kernel):
+            assert result.passed, result.reason
+        assert time.process_time() - started < SECONDS_A_RUNG
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_rungs_pass_in_every_order(schedule):
+    for rung in RUNGS:
+        m, n, k = rung.multiples
+        result = emulate(rung, (m, n, 2 * k), schedule=schedule, seed=3, counters=False)
+        assert result.verification.passed, result.verification.reason
+        assert result.run.reports == [] and result.C.shape == (m, n)
+
+
+MISTAKES = {
+    "last k dropped": (1, (("k < K; ++k", "k < K - 1; ++k"),), "the last value of k was left out"),
+    "a row unwritten": (1, (("row >= M ||", "row >= M || row == 5 ||"),), "row 5 was never written"),
+    "B transposed": (
+        1,
+        (("= B + column;", "= B + size_t(column) * K;"), ("b += N;", "b += 1;")),
+        "B was read transposed",
+    ),
+    "C transposed": (1, (("C[size_t(row) * N + column]", "C[size_t(column) * M + row]"),), "C was stored transposed"),
+    "rows beyond C": (1, (("row >= M || column >= N", "column >= N"),), "out of bounds"),
+    "tile not waited for": (
+        2,
+        (("__syncthreads();   // the tiles are read by other threads than wrote them", ""),),
+        "race",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rung", "changes", "words"), MISTAKES.values(), ids=list(MISTAKES))
+def test_spoiled_kernels_are_rejected(tmp_path, rung, changes, words):
+    kernel = load(rung, "emulator", file=spoiled(tmp_path, rung, *changes))
+    result = verify(kernel, (40, 48, 33))
+    assert not result.passed
+    assert words in result.reason
+
+
+def test_call_raises_what_the_emulator_reports(tmp_path):
+    file = spoiled(tmp_path, 1, ("row >= M || column >= N", "column >= N"))
+    kernel = load(1, "emulator", file=file)
+    A, B = random_matrix(33, 8, 1, "emulator"), random_matrix(8, 8, 2, "emulator")
+    with pytest.raises(KernelFault) as caught:
+        kernel(A, B)
+    assert str(caught.value).startswith("spoiled_1.cu:") and "out of bounds" in str(caught.value)
+    assert kernel.run.reports[0].kind == "out_of_bounds"
+
+
+def test_counters_come_with_every_run_unless_they_are_turned_off():
+    counted = emulate(1, (32, 32, 16)).run
+    assert counted.counters and counted.totals["global_load_requests"] > 0
+    assert emulate(1, (32, 32, 16), counters=False).run.counters == []
+    kernel = load(1, "emulator")
+    C = kernel(random_matrix(32, 16, 0, "emulator"), random_matrix(16, 32, 1, "emulator"))
+    assert kernel.run.counters == counted.counters and np.isfinite(C.astype(np.float32)).all()
+
+
+def test_twin_asks_for_more_sectors():
+    rows = emulate(1, (64, 64, 32)).run.totals
+    columns = emulate(1, (64, 64, 32), entry="matmul_uncoalesced").run.totals
+    assert columns["global_load_sectors"] > 5 * rows["global_load_sectors"]
+    assert columns["global_store_sectors"] == 16 * rows["global_store_sectors"]
