@@ -197,8 +197,10 @@ class _Trial:
         except KernelFault as fault:
             self.fault = str(fault)
         self.check = check(self.C, *before, depth=kernel.rung.tile[2])
-        trespass = self.fault or _overwritten(memory, self.C) or _changed_inputs(before, (A, B))
-        if trespass:
+        trespass = _overwritten(memory, self.C) or _changed_inputs(before, (A, B))
+        if self.fault:   # the launch was stopped there, so what C holds says nothing
+            self.check = self.check._replace(passed=False, reason=self.fault)
+        elif trespass:
             self.check = self.check._replace(passed=False, reason=f"{trespass} {self.check.reason}".strip())
 
 

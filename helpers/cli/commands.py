@@ -125,14 +125,15 @@ def emulate(options: argparse.Namespace, output: Output) -> int:
         "counters": [flat_counter(counter) for counter in run.counters] if options.counters else [],
         "totals": dict(run.totals),
     }
-    output.row(row, VERIFY)
+    # For people the reports follow the table, in full.
+    output.row(row if output.as_json or not run.reports else row | {"reason": "it broke a rule, see below"}, VERIFY)
     if options.counters and not output.as_json:
         print_counters(path, row, output)
-    if row["reports"]:
-        output.text()
-    for report in row["reports"]:
-        place = f"{path.name}:{report['line']}" if report["line"] else path.name
-        output.text(f"{place}: {report['kind'].replace('_', ' ')}: {report['message']}")
+    for report in run.reports:
+        place = f"{path.name}:{report.line}" if report.line else path.name
+        output.text(f"\n{place}: {report.kind.replace('_', ' ')}: {report.message}")
+        for detail in getattr(report, "details", ()):
+            output.text(f"    {detail}")
     return 0 if result.passed and not row["reports"] else 1
 
 
