@@ -54,7 +54,7 @@ class PreparedArguments:
 
 def _checked_array(entry: str, name: str, value: Any) -> np.ndarray:
     if not isinstance(value, np.ndarray):
-        raise ArgumentError(f"{name} of {entry} is a {type(value).__name__}: its parameter is a pointer, give an array.")
+        raise ArgumentError(f"{name} of {entry} is a {type(value).__name__}: a pointer needs a NumPy array.")
     if not value.flags.c_contiguous:
         raise ArgumentError(f"{name} of {entry} is not contiguous: pass numpy.ascontiguousarray({name}).")
     if value.nbytes == 0:

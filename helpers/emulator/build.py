@@ -18,16 +18,29 @@ INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
 MAX_SHARED_BYTES = 227 * 1024        # of a CTA on Hopper, static and dynamic together
 MAX_STATIC_SHARED_BYTES = 48 * 1024  # what can be declared without `extern`, on every GPU
+SPARE_SHARED_BYTES = 64 * 1024
+DYNAMIC_SHARED = "emulator_dynamic_shared"   # the symbol at which the dynamic arrays begin
 LAUNCH_FILE = "emulator-launch"      # the name under which messages speak of the generated part
 
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread")
 RUNTIME_FLAGS = ("-O2", "-g1", "-Wall", "-Wextra")
-KERNEL_FLAGS = ("-g", "-gdwarf-4", "-fno-exceptions", "-ffp-contract=fast", "-ftls-model=local-dynamic", "-w")
+KERNEL_FLAGS = (
+    "-g", "-gdwarf-4",             # addr2line reads DWARF 4 of both compilers right, not DWARF 5
+    "-w",                          # warnings are nvcc's business
+    "-fno-exceptions",
+    "-ffp-contract=fast",          # a * b + c is one operation, as on the GPU
+    "-ftls-model=local-dynamic",   # shared memory is thread-local, and all of it in this library
+    "-fstack-clash-protection",    # a stack overflow always meets the page below the stack
+)
 # For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's.
 HOOK_FLAGS = ("-fsanitize=thread",)
 GNU_HOOK_FLAGS = ("--param", "tsan-instrument-func-entry-exit=0")
-# clang would vectorise before it puts the hooks in, and the counters would count vectors.
-CLANG_HOOK_FLAGS = ("-mllvm", "-tsan-instrument-func-entry-exit=0", "-fno-vectorize", "-fno-slp-vectorize")
+# clang would merge accesses into vectors, and split vectors, before it puts the hooks in, and the counters would count
+# what that leaves.
+CLANG_HOOK_FLAGS = (
+    "-mllvm", "-tsan-instrument-func-entry-exit=0",
+    "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-disable-vector-combine",
+)
 
 
 def build_runtime() -> Path:
@@ -65,12 +78,13 @@ def build_kernel(
     text = _read(path)
     code = source.code_only(text)
     _check_source(path, code, entries)
-    unit = translation_unit(path.name, text, code, entries, compiler.is_clang)
+    assembly = dynamic_shared_assembly(code)
+    unit = translation_unit(path.name, text, entries)
     flags = kernel_flags(compiler, counters)
     settings = [f"-D{name}={value}" for name, value in sorted(defines.items())]
     headers = [*sorted(INCLUDE.rglob("*")), *sorted(path.parent.glob("*.cuh")), *sorted(path.parent.glob("*.h"))]
     contents = [header.read_bytes() for header in headers if header.is_file()]
-    key = _key(compiler.version, machine_identity(), runtime.name, flags, settings, unit, *contents)
+    key = _key(compiler.version, machine_identity(), runtime.name, flags, settings, unit, assembly, *contents)
     library = runtime.parent / f"{path.stem}-{key}.so"
     if library.exists():
         return library
@@ -81,7 +95,10 @@ def build_kernel(
         compiled = scratch / "unit.o"
         command = [*compiler.command, *flags, *includes, *settings, "-c", str(unit_path), "-o", str(compiled)]
         _compile(command, path.name)
-        link = [*compiler.command, "-shared", str(compiled), str(runtime), "-Wl,-rpath,$ORIGIN", "-o", str(built)]
+        dynamic = scratch / "dynamic.s"
+        dynamic.write_text(assembly, encoding="utf-8")
+        link = [*compiler.command, "-shared", str(compiled), str(dynamic), str(runtime), "-Wl,-rpath,$ORIGIN"]
+        link += ["-o", str(built)]
         _compile(link, path.name)
         _install(built, library)
     return library
@@ -98,24 +115,35 @@ def kernel_flags(compiler: Compiler, counters: bool) -> tuple[str, ...]:
     return flags
 
 
-def translation_unit(name: str, text: str, code: str, entries: Sequence[str], is_clang: bool) -> str:
+def dynamic_shared_assembly(code: str) -> str:
+    """Assembly that defines the dynamic shared arrays of a kernel's file: one piece of memory, whatever their types.
+
+    Linked after the kernel, it lies behind the static arrays, so that an index beyond one of those ends up here and
+    not in memory of the process; with room to spare for an index beyond the dynamic arrays.
+    """
+    labels = [
+        f".globl {name}\n.hidden {name}\n.type {name}, %tls_object\n{name}:"
+        for name in (*source.dynamic_shared_names(code), DYNAMIC_SHARED)
+    ]
+    size = MAX_SHARED_BYTES + SPARE_SHARED_BYTES
+    lines = ['.section .tbss,"awT",%nobits', ".balign 1024", *labels, f".skip {size}"]
+    return "\n".join([*lines, '.section .note.GNU-stack,"",%progbits', ""])
+
+
+def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
     """The C++ that is compiled for a kernel's file: the language, the file as it is, and how to call it.
 
     The file is included by value, so that its `#include "..."` finds the emulator's headers before the GPU's, and
     under its own name, so that messages and line numbers are those of the file.
     """
-    # All dynamic arrays are one piece of memory, whatever their types: defined by the assembler, without a type.
-    dynamic = (*source.dynamic_shared_names(code), "emulator_dynamic_shared")
-    labels = "".join(f".globl {n}\\n.hidden {n}\\n.type {n}, %tls_object\\n{n}:\\n" for n in dynamic)
     return "\n".join([
         '#include "emulator/cuda.h"',
         f'#line 1 "{name}"',
-        text if is_clang else source.with_gnu_pragmas(text),
+        text,
         f'#line 1 "{LAUNCH_FILE}"',
         '#include "emulator/launch.h"',
-        f'asm(".pushsection .tbss,\\"awT\\",%nobits\\n.balign 1024\\n{labels}.skip {MAX_SHARED_BYTES}\\n.popsection\\n");',
-        "extern thread_local char emulator_dynamic_shared[];",
-        'extern "C" char* emulator_dynamic() { return emulator_dynamic_shared; }',
+        f"extern thread_local char {DYNAMIC_SHARED}[];",
+        f'extern "C" char* emulator_dynamic() {{ return {DYNAMIC_SHARED}; }}',
         *(f"EMULATOR_ENTRY({number}, {entry})" for number, entry in enumerate(entries)),
         "",
     ])

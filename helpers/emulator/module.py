@@ -13,7 +13,13 @@ from typing import Any
 
 from helpers.emulator import protocol, source
 from helpers.emulator.arguments import PreparedArguments
-from helpers.emulator.build import MAX_SHARED_BYTES, MAX_STATIC_SHARED_BYTES, build_kernel, build_runtime
+from helpers.emulator.build import (
+    DYNAMIC_SHARED,
+    MAX_SHARED_BYTES,
+    MAX_STATIC_SHARED_BYTES,
+    build_kernel,
+    build_runtime,
+)
 from helpers.emulator.image import Image, SharedArray, read_image
 from helpers.emulator.lines import source_lines
 from helpers.emulator.results import Counter, EmulatorRun, sum_counters
@@ -24,7 +30,6 @@ WAIT_MILLISECONDS = 50   # how often a launch looks for an interrupt from the ke
 MAX_THREADS = 1024
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS = (1024, 1024, 64)
-DYNAMIC_NAME = "emulator_dynamic_shared"
 
 
 def compile_kernel(
@@ -145,7 +150,7 @@ class EmulatedModule:
             grid=protocol.Dim(*grid),
             block=protocol.Dim(*block),
             shared_bytes=self._image.shared_bytes,
-            dynamic_begin=self._image.symbols[DYNAMIC_NAME],
+            dynamic_begin=self._image.symbols[DYNAMIC_SHARED],
             image_begin=entry_address - self._image.symbols[f"emulator_entry_{number}"],
             image_bytes=self._image.bytes,
             code_begin=self._image.code[0],
@@ -227,7 +232,7 @@ class EmulatedModule:
         if shared_bytes:
             names = source.dynamic_shared_names(self._code)
             name = names[0] if len(names) == 1 else "dynamic shared memory"
-            arrays.append(SharedArray(name, self._image.symbols[DYNAMIC_NAME], shared_bytes))
+            arrays.append(SharedArray(name, self._image.symbols[DYNAMIC_SHARED], shared_bytes))
         return arrays
 
     def _find_lines(self, reports: Sequence[tuple], sites: Sequence[protocol.SiteCounter]) -> None:

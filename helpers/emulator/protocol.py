@@ -9,7 +9,7 @@ VERSION = 1
 
 REPORT_KINDS = (
     "out_of_bounds", "misaligned", "race", "deadlock", "barrier_divergence", "step_limit", "time_limit", "crash",
-    "stack_overflow",
+    "stack_overflow", "stray_write",
 )
 SPACES = ("global", "shared")
 OPS = ("load", "store")

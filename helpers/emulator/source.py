@@ -6,7 +6,6 @@ import re
 _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}()]*\b__shared__\b[^;]*?(\w+)\s*\[\s*\]\s*;")
-_UNROLL = re.compile(r"^([ \t]*)#[ \t]*pragma[ \t]+unroll\b[ \t]*(.*)$", re.MULTILINE)
 
 
 def code_only(text: str) -> str:
@@ -42,12 +41,3 @@ def parameter_names(code: str, entry: str) -> tuple[str, ...]:
         return ()
     names = [re.search(r"(\w+)\s*(?:\[\s*\])?\s*$", part) for part in match.group(1).split(",")]
     return tuple(name.group(1) for name in names if name) if all(names) else ()
-
-
-def with_gnu_pragmas(text: str) -> str:
-    """The source with `#pragma unroll` in the spelling of g++, which would ignore it otherwise.
-
-    `#pragma unroll` becomes `#pragma GCC unroll 64`: the register arrays of a kernel live in registers only once the
-    loops over them are unrolled.
-    """
-    return _UNROLL.sub(lambda match: f"{match[1]}#pragma GCC unroll {match[2].strip('() ') or 64}", text)

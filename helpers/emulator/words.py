@@ -17,7 +17,7 @@ _STATE_WORDS = {
     "syncthreads": "wait at __syncthreads()",
     "syncwarp": "wait for other lanes of the warp",
 }
-_KIND_OF_REPORT = {"time_limit": "step_limit", "stack_overflow": "crash"}
+_KIND_OF_REPORT = {"time_limit": "step_limit", "stack_overflow": "crash", "stray_write": "out_of_bounds"}
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,22 @@ def describe(reports: Sequence[tuple[RawReport, Sequence[WarpState]]], context: 
         kind = REPORT_KINDS[raw.kind]
         report = Report(
             kind=_KIND_OF_REPORT.get(kind, kind),
-            message=_SENTENCES[kind](raw, context),
+            message=_capitalised(_SENTENCES[kind](raw, context)),
             line=context.line(raw.place),
             details=_table(states, context),
             count=raw.count,
         )
-        key = (report.kind, report.line, context.line(raw.other), raw.buffer)
+        lines = frozenset((report.line, context.line(raw.other)))   # in whichever order a race was met
+        key = (report.kind, lines, raw.buffer)
         if key in merged:
             first = merged[key]
             report = Report(first.kind, first.message, first.line, first.details, first.count + report.count)
         merged[key] = report
     return list(merged.values())
+
+
+def _capitalised(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
 
 
 def _cta(raw: RawReport) -> str:
@@ -112,11 +117,11 @@ def _race(raw: RawReport, context: Context) -> str:
     array = context.arrays[raw.buffer]
     one_warp = raw.place.thread // 32 == raw.other.thread // 32
     barrier = "__syncwarp() or __syncthreads()" if one_warp else "__syncthreads()"
-    times = f", {raw.count} times" if raw.count > 1 else ""
+    first, second = context.thread(raw.other.thread), context.thread(raw.place.thread)
     return (
-        f"{context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} {_PAST[OPS[raw.other_op]]} with no "
-        f"{barrier} between: {array.name} at byte {raw.offset - array.begin}, {context.thread(raw.place.thread)}, after "
-        f"{context.thread(raw.other.thread)}, of {_cta(raw)}{times}."
+        f"{context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} {_PAST[OPS[raw.other_op]]}, "
+        f"with no {barrier} between: {array.name} at byte {raw.offset - array.begin}, {second}, after {first}, "
+        f"of {_cta(raw)}."
     )
 
 
@@ -166,8 +171,13 @@ def _stack_overflow(raw: RawReport, context: Context) -> str:
     return f"{context.at(raw.place)} needs more than 64 KB for local variables: {_who(raw, context)}."
 
 
+def _stray_write(raw: RawReport, context: Context) -> str:
+    where = _past_or_before(raw.offset, *context.buffers[raw.buffer])
+    return f"some thread wrote {where}: compile with counters to see which."
+
+
 _CRASH_REASONS = {
-    signal.SIGSEGV: "reads or writes through a null pointer, or 16 bytes at a misaligned address",
+    signal.SIGSEGV: "reads or writes where there is no memory (a null or wild pointer), or 16 bytes misaligned",
     signal.SIGBUS: "reads or writes an address that has no memory",
     signal.SIGFPE: "divides an integer by zero",
     signal.SIGILL: "executes an illegal instruction",
@@ -185,6 +195,7 @@ _SENTENCES = {
     "time_limit": _time_limit,
     "crash": _crash,
     "stack_overflow": _stack_overflow,
+    "stray_write": _stray_write,
 }
 
 

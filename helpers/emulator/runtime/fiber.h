@@ -16,7 +16,6 @@ public:
 
     // The lowest usable byte of a stack; kStackBytes follow.
     char* low(size_t index) const { return memory_ + index * stride_ + guard_; }
-    size_t guard_bytes() const { return guard_; }
 
     // Makes a stack ready to run `function` from its start and returns the pointer to resume.
     void* prepare(size_t index, void (*function)()) const;

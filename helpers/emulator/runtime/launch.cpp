@@ -112,6 +112,13 @@ const Result& Launch::finish() {
             sum.ideal += counter.ideal;
         }
     }
+    if (const uint64_t address = memory.stray_write()) {
+        Report report;
+        report.kind = Kind::stray_write;
+        report.buffer = memory.buffers().nearest(address);
+        report.offset = int64_t(address - memory.buffers().begin(report.buffer));
+        reports_.add(report, 0);
+    }
     reports_.list(last_cta_, listed_reports_, listed_states_);
     result_.reports = listed_reports_.data();
     result_.states = listed_states_.data();

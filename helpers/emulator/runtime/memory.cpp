@@ -16,6 +16,9 @@ namespace {
 constexpr uint64_t kGuardBytes = uint64_t(1) << 30;
 constexpr uint64_t kSmallGuardBytes = 1 << 16;   // where address space is limited (ulimit -v)
 
+// Fills what surrounds the arrays: a NaN for whoever reads it, and a change shows who wrote to it.
+constexpr int kFiller = 0xff;
+
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 }   // namespace
@@ -46,7 +49,11 @@ Memory::Memory(const LaunchSpec& spec, bool exact) {
         const BufferSpec& buffer = spec.buffers[i];
         char* host = static_cast<char*>(buffer.host);
         if (regions_.empty() || host >= regions_.back().host + regions_.back().bytes) {
-            regions_.push_back({host, buffer.bytes, buffer.writable != 0, nullptr, 0, nullptr});
+            Region region{};
+            region.host = host;
+            region.bytes = buffer.bytes;
+            region.writable = buffer.writable != 0;
+            regions_.push_back(region);
         } else {
             Region& region = regions_.back();
             region.bytes = std::max<uint64_t>(region.bytes, host + buffer.bytes - region.host);
@@ -81,12 +88,15 @@ void Memory::map(Region& region, bool exact) {
     }
     if (mapping == MAP_FAILED) throw std::bad_alloc();
     region.mapping = static_cast<char*>(mapping);
-    char* low = region.mapping + guard;
-    mprotect(low, inner, PROT_READ | PROT_WRITE);
+    region.low = region.mapping + guard;
+    region.high = region.low + inner;
+    mprotect(region.low, inner, PROT_READ | PROT_WRITE);
     const uint64_t last_start = inner - region.bytes;
-    region.copy = low + (exact ? skew : (last_start - skew) / 16 * 16 + skew);
+    region.copy = region.low + (exact ? skew : (last_start - skew) / 16 * 16 + skew);
+    std::memset(region.low, kFiller, size_t(region.copy - region.low));
     std::memcpy(region.copy, region.host, region.bytes);
-    if (!region.writable) mprotect(low, inner, PROT_READ);
+    std::memset(region.copy + region.bytes, kFiller, size_t(region.high - region.copy) - region.bytes);
+    if (!region.writable) mprotect(region.low, inner, PROT_READ);
 }
 
 Memory::~Memory() {
@@ -99,6 +109,17 @@ void Memory::copy_back() const {
             std::memcpy(region.host, region.copy, region.bytes);
         }
     }
+}
+
+uint64_t Memory::stray_write() const {
+    for (const Region& region : regions_) {
+        const char* end = region.copy + region.bytes;
+        for (const char* byte = region.low; byte < region.high; ++byte) {
+            if (byte == region.copy) byte = end;
+            if (byte < region.high && *byte != char(kFiller)) return reinterpret_cast<uint64_t>(byte);
+        }
+    }
+    return 0;
 }
 
 bool Memory::is_near(uint64_t address) const {

@@ -50,6 +50,10 @@ public:
     // Writes changed arrays back to the caller.
     void copy_back() const;
 
+    // The first byte written outside of the arrays in space that could not be made inaccessible: within the memory
+    // page of an array's start, and up to 15 bytes after its end. 0 if there is none.
+    uint64_t stray_write() const;
+
     // The buffers, in the order of the launch's arguments.
     const Ranges& buffers() const { return buffers_; }
     bool is_writable(int buffer) const { return writable_[buffer]; }
@@ -65,6 +69,8 @@ private:
         char* mapping;
         uint64_t mapping_bytes;
         char* copy;
+        char* low;         // of the accessible part, which holds the copy
+        char* high;
     };
     void map(Region& region, bool exact);
 

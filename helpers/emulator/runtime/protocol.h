@@ -54,6 +54,7 @@ enum class Kind : int32_t {
     time_limit = 6,
     crash = 7,
     stack_overflow = 8,
+    stray_write = 9,   // out of bounds, found after the launch
 };
 
 enum class Space : int32_t { global = 0, shared = 1 };

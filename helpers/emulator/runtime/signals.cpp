@@ -16,12 +16,13 @@ constexpr size_t kSignalStackBytes = 64 * 1024;
 // The handlers of the process before ours. Static, since a handler gets no argument; one launch runs at a time.
 struct sigaction former_actions[kSignalCount];
 
-uint64_t instruction_pointer(void* context) {
-    const ucontext_t* interrupted = static_cast<const ucontext_t*>(context);
+Fault fault_of(int signal, const siginfo_t* info, const void* context) {
+    const mcontext_t& registers = static_cast<const ucontext_t*>(context)->uc_mcontext;
+    const uint64_t address = reinterpret_cast<uint64_t>(info->si_addr);
 #if defined(__x86_64__)
-    return uint64_t(interrupted->uc_mcontext.gregs[REG_RIP]);
+    return {signal, uint64_t(registers.gregs[REG_RIP]), address, uint64_t(registers.gregs[REG_RSP])};
 #else
-    return uint64_t(interrupted->uc_mcontext.pc);
+    return {signal, uint64_t(registers.pc), address, uint64_t(registers.sp)};
 #endif
 }
 
@@ -39,13 +40,13 @@ void on_signal(int signal, siginfo_t* info, void* context) {
         return;
     }
     Worker& worker = *thread->cta->worker;
-    const uint64_t code = instruction_pointer(context);
+    const Fault fault = fault_of(signal, info, context);
     if (signal == kInterrupt) {
         // Only amid the kernel's own code is it safe to leave the fiber: the runtime or the C library may be halfway
         // through a change. The launch sends the signal again until it has worked.
-        if (!worker.launch.cancelled || code_offset(worker.launch, code) < 0) return;
+        if (!worker.launch.cancelled || code_offset(worker.launch, fault.code) < 0) return;
     }
-    worker.fault = {signal, code, reinterpret_cast<uint64_t>(info->si_addr)};
+    worker.fault = fault;
     void* abandoned;
     emulator_switch(&abandoned, worker.scheduler_stack);
 }

@@ -5,6 +5,7 @@
 
 #include "barrier.h"
 #include "launch.h"
+#include "signals.h"
 
 namespace emulator {
 
@@ -15,6 +16,9 @@ namespace {
 // After so many memory accesses a thread gives way to the other lanes of its warp, so that what the lanes do can be
 // counted and forgotten before it fills the memory.
 constexpr uint32_t kSliceSteps = 1 << 14;
+
+// A fault with so little of the stack left is an overflow.
+constexpr uint64_t kSpareStackBytes = 128;
 
 // The state under which a lane appears in a report's table.
 State state_of(const Thread& thread) {
@@ -209,19 +213,19 @@ void Worker::report_fault(Thread& thread) {
     const Fault caught = fault;
     fault = {};
     cta.stopped = true;
-    if (caught.signal == SIGURG) {
-        thread.wait.line = 0;
-        report_cancelled();
+    thread.code = code_offset(launch, caught.code);
+    thread.wait.line = 0;
+    if (caught.signal == kInterrupt) {
+        report_cancelled(&thread);
         return;
     }
     launch.stop_after(cta.number);
     Report report;
     report.kind = Kind::crash;
     report.detail = caught.signal;
-    report.place = {code_offset(launch, caught.code), 0, thread.linear};
+    report.place = {thread.code, 0, thread.linear};
     report.offset = int64_t(caught.address);
-    const uint64_t below_stack = reinterpret_cast<uint64_t>(thread.stack_low) - caught.address;
-    if (below_stack - 1 < stacks.guard_bytes()) {
+    if (caught.stack_pointer < reinterpret_cast<uint64_t>(thread.stack_low) + kSpareStackBytes) {
         report.kind = Kind::stack_overflow;
     } else if (caught.signal == SIGSEGV && launch.memory.is_near(caught.address)) {
         report.buffer = launch.memory.buffers().nearest(caught.address);
@@ -233,10 +237,11 @@ void Worker::report_fault(Thread& thread) {
     add_report(report, thread);
 }
 
-void Worker::report_cancelled() {
+void Worker::report_cancelled(const Thread* running) {
     cta.stopped = true;
     Report report;
     report.kind = Kind::time_limit;
+    if (running != nullptr) report.place = {running->code, 0, running->linear};
     record(report, true);
 }
 

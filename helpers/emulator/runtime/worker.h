@@ -20,9 +20,10 @@ class Launch;
 
 // A signal that stopped a fiber.
 struct Fault {
-    int signal = 0;         // 0: none
-    uint64_t code = 0;      // address of the instruction
-    uint64_t address = 0;   // that it wanted, for memory faults
+    int signal = 0;               // 0: none
+    uint64_t code = 0;            // address of the instruction
+    uint64_t address = 0;         // that it wanted, for memory faults
+    uint64_t stack_pointer = 0;
 };
 
 struct Worker {
@@ -67,7 +68,7 @@ private:
     void record(Report report, bool with_states = false);
     void report_fault(Thread& thread);
     void report_standstill();
-    void report_cancelled();
+    void report_cancelled(const Thread* running = nullptr);
     [[noreturn]] void over_limit(Thread& thread, int64_t code, int line);
     std::vector<WarpState> states() const;
     static void fiber_main();

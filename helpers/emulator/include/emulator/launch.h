@@ -48,8 +48,10 @@ int emulator_parameters(void (*)(T...), EmulatorParameter* out) {
 }
 
 // Exports entry number NUMBER; the kernel may be a template instance with commas, hence the variable arguments.
-#define EMULATOR_ENTRY(NUMBER, ...)                                                                      \
-    extern "C" void emulator_entry_##NUMBER(void** arguments) { emulator_call(__VA_ARGS__, arguments); } \
-    extern "C" int emulator_parameters_##NUMBER(EmulatorParameter* out) {                                \
-        return emulator_parameters(__VA_ARGS__, out);                                                    \
+#define EMULATOR_ENTRY(NUMBER, ...)                                                  \
+    extern "C" EMULATOR_NOT_COUNTED void emulator_entry_##NUMBER(void** arguments) { \
+        emulator_call(__VA_ARGS__, arguments);                                       \
+    }                                                                                \
+    extern "C" int emulator_parameters_##NUMBER(EmulatorParameter* out) {            \
+        return emulator_parameters(__VA_ARGS__, out);                                \
     }
