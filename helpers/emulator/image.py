@@ -20,11 +20,19 @@ _STT_TLS = 6
 
 @dataclass(frozen=True)
 class SharedArray:
-    """A `__shared__` variable: its name in the source, and its place in the CTA's shared memory in bytes."""
+    """A `__shared__` variable: its name in the source, and its place in the CTA's shared memory in bytes.
+
+    function: the mangled name of the function that declares it; empty for dynamic arrays.
+    """
 
     name: str
     begin: int
     bytes: int
+    function: str = ""
+
+    def is_of(self, function: str) -> bool:
+        """Whether a function of this name declares it (any instance, if it is a template)."""
+        return f"{len(function)}{function}" in self.function
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ def read_image(path: Path) -> Image:
         segments = [_PROGRAM_HEADER.unpack_from(data, header[5] + i * _PROGRAM_HEADER.size) for i in range(header[10])]
         sections = [_SECTION_HEADER.unpack_from(data, header[6] + i * _SECTION_HEADER.size) for i in range(header[12])]
         symbols, shared = _symbols(data, sections)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} is damaged ({error})") from None
     loaded = [segment for segment in segments if segment[0] == _PT_LOAD]
     code = [segment for segment in loaded if segment[1] & _PF_X]
@@ -81,7 +89,8 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> tuple[dict[str, in
             name = data[start:data.index(b"\0", start)].decode()
             if info & 15 == _STT_TLS:
                 if size:
-                    shared.append(SharedArray(source_name(name), value, size))
+                    function, local = split_local_name(name)
+                    shared.append(SharedArray(local, value, size, function))
                 else:
                     symbols[name] = value   # the start of the dynamic arrays, which has no size
             else:
@@ -89,14 +98,14 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> tuple[dict[str, in
     return symbols, tuple(sorted(shared, key=lambda array: array.begin))
 
 
-def source_name(symbol: str) -> str:
-    """The name in the source of a local variable's symbol: `_ZZ6matmulE6A_tile` -> `A_tile`.
+def split_local_name(symbol: str) -> tuple[str, str]:
+    """The function and the name of a local variable's symbol: `_ZZ6matmulE6A_tile` -> `6matmul`, `A_tile`.
 
-    Itanium C++ ABI, "Mangling": a local name ends with `E`, the length of the name, the name, and a discriminator
-    where the function has several of that name.
+    Itanium C++ ABI, "Mangling": a local name is `Z`, the function, `E`, the length of the name, the name, and a
+    discriminator where the function has several of that name.
     """
     for match in re.finditer(r"E(\d+)", symbol):
         length, rest = int(match.group(1)), symbol[match.end():]
         if len(rest) >= length and re.fullmatch(r"(_\d+|__\d+_)?", rest[length:]):
-            return rest[:length]
-    return symbol
+            return symbol[:match.start()].removeprefix("_ZZ"), rest[:length]
+    return "", symbol

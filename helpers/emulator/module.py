@@ -94,16 +94,28 @@ class EmulatedModule:
             self._library = ctypes.CDLL(str(library))
         except (OSError, ValueError) as error:
             raise BackendError(f"The compiled kernel {library} cannot be loaded ({error}): delete the file.") from None
-        if self.static_shared_bytes > MAX_STATIC_SHARED_BYTES:
-            raise CompileError(
-                f"{path.name} declares {self.static_shared_bytes} bytes of static shared memory, and a CTA can have "
-                f"{MAX_STATIC_SHARED_BYTES}: declare it as extern __shared__ and pass shared_bytes."
-            )
+        for entry in entries:
+            size = self.static_shared_bytes(entry)
+            if size > MAX_STATIC_SHARED_BYTES:
+                raise CompileError(
+                    f"{entry} of {path.name} declares {size} bytes of static shared memory, and a CTA can have "
+                    f"{MAX_STATIC_SHARED_BYTES}: declare it as extern __shared__ and pass shared_bytes."
+                )
 
-    @property
-    def static_shared_bytes(self) -> int:
-        """Bytes of the `__shared__` arrays of fixed size, of all functions of the file together."""
-        return sum(array.bytes for array in self._image.shared)
+    def static_shared_bytes(self, entry: str) -> int:
+        """Bytes of the `__shared__` arrays of fixed size that a function has."""
+        by_function: dict[str, int] = defaultdict(int)
+        for array in self._static_arrays(entry):
+            by_function[array.function] += array.bytes
+        # Instances of one template cannot be told apart by the function's name: the largest stands for each.
+        own = [size for function, size in by_function.items() if _is_instance(function, entry)]
+        others = [size for function, size in by_function.items() if not _is_instance(function, entry)]
+        return max(own, default=0) + sum(others)
+
+    def _static_arrays(self, entry: str) -> list[SharedArray]:
+        """The shared arrays of a function and of those that are no kernels, which it may call."""
+        others = source.kernel_names(self._code) - {source.base_name(entry)}
+        return [array for array in self._image.shared if not any(map(array.is_of, others))]
 
     def launch(
         self,
@@ -138,7 +150,7 @@ class EmulatedModule:
         prepared = PreparedArguments(
             entry, self._parameters(number), arguments, names or source.parameter_names(self._code, entry)
         )
-        arrays = self._shared_arrays(shared_bytes)
+        arrays = self._shared_arrays(entry, shared_bytes)
         array_specs = (protocol.ArraySpec * len(arrays))(*((array.begin, array.bytes) for array in arrays))
         entry_address = _address(self._library, f"emulator_entry_{number}")
         spec = protocol.LaunchSpec(
@@ -211,10 +223,10 @@ class EmulatedModule:
         threads = block[0] * block[1] * block[2]
         if threads > MAX_THREADS:
             raise ArgumentError(f"block has {threads} threads: a CTA can have {MAX_THREADS}.")
-        total = self.static_shared_bytes + shared_bytes
-        if shared_bytes < 0 or total > MAX_SHARED_BYTES:
+        static_bytes = self.static_shared_bytes(entry)
+        if shared_bytes < 0 or static_bytes + shared_bytes > MAX_SHARED_BYTES:
             raise ArgumentError(
-                f"shared_bytes is {shared_bytes}, with {self.static_shared_bytes} bytes of static shared memory: "
+                f"shared_bytes is {shared_bytes}, with {static_bytes} bytes of static shared memory: "
                 f"a CTA can have {MAX_SHARED_BYTES} bytes (227 KB) together."
             )
         if schedule not in protocol.SCHEDULES:
@@ -227,8 +239,8 @@ class EmulatedModule:
         count = getattr(self._library, f"emulator_parameters_{number}")(out)
         return list(out[:count])
 
-    def _shared_arrays(self, shared_bytes: int) -> list[SharedArray]:
-        arrays = list(self._image.shared)
+    def _shared_arrays(self, entry: str, shared_bytes: int) -> list[SharedArray]:
+        arrays = self._static_arrays(entry)
         if shared_bytes:
             names = source.dynamic_shared_names(self._code)
             name = names[0] if len(names) == 1 else "dynamic shared memory"
@@ -251,6 +263,10 @@ class EmulatedModule:
             for index, value in enumerate((site.requests, site.transactions, site.ideal, site.lanes)):
                 sums[key][index] += value
         return [Counter(*key, *sums[key]) for key in sorted(sums) if sums[key][0]]
+
+
+def _is_instance(function: str, entry: str) -> bool:
+    return SharedArray("", 0, 0, function).is_of(source.base_name(entry))
 
 
 def _address(library: ctypes.CDLL, name: str) -> int:

@@ -5,6 +5,7 @@ import re
 # Comments, and strings with their quotes; what is left is code.
 _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_ATTRIBUTES = {"__launch_bounds__", "__cluster_dims__", "__align__"}
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}()]*\b__shared__\b[^;]*?(\w+)\s*\[\s*\]\s*;")
 
 
@@ -22,6 +23,15 @@ def asm_line(code: str) -> int | None:
 def dynamic_shared_names(code: str) -> tuple[str, ...]:
     """The names of the arrays declared `extern __shared__ T name[];`."""
     return tuple(sorted(set(_DYNAMIC_SHARED.findall(code))))
+
+
+def kernel_names(code: str) -> frozenset[str]:
+    """The names of the `__global__` functions."""
+    names = set()
+    for start in re.finditer(r"\b__global__\b", code):
+        called = re.finditer(r"\b(\w+)\s*\(", code[start.end():])
+        names.add(next((match[1] for match in called if match[1] not in _ATTRIBUTES), ""))
+    return frozenset(names - {""})
 
 
 def has_function(code: str, entry: str) -> bool:

@@ -151,8 +151,10 @@ def _step_limit(raw: RawReport, context: Context) -> str:
 
 
 def _time_limit(raw: RawReport, context: Context) -> str:
+    line = context.line(raw.place)
+    loop = f"the loop round line {line}" if line else "a loop"
     return (
-        f"{_cta(raw)} has not ended within {context.seconds:g} seconds: a loop may be infinite, "
+        f"{_cta(raw)} has not ended within {context.seconds:g} seconds: {loop} may be infinite, "
         "or give a larger time_limit."
     )
 

@@ -10,19 +10,28 @@ Reports::Key Reports::key_of(const Report& report) {
 }
 
 void Reports::add(const Report& report, int64_t cta, std::vector<WarpState> states) {
-    const auto [found, is_new] = entries_.try_emplace(key_of(report), Entry{report, cta, {}});
+    const auto [found, is_new] = entries_.try_emplace(key_of(report));
     Entry& entry = found->second;
-    if (is_new) {
+    entry.counts[cta] += 1;
+    if (is_new || cta < entry.cta) {
+        entry.report = report;
+        entry.cta = cta;
         entry.states = std::move(states);
-        return;
     }
-    const int64_t count = entry.report.count + report.count;
-    if (cta < entry.cta) entry = {report, cta, std::move(states)};
-    entry.report.count = count;
 }
 
 void Reports::merge(const Reports& other) {
-    for (const auto& [key, entry] : other.entries_) add(entry.report, entry.cta, entry.states);
+    for (const auto& [key, theirs] : other.entries_) {
+        const auto [found, is_new] = entries_.try_emplace(key, theirs);
+        if (is_new) continue;
+        Entry& entry = found->second;
+        entry.counts.insert(theirs.counts.begin(), theirs.counts.end());   // a CTA runs on one worker
+        if (theirs.cta < entry.cta) {
+            entry.report = theirs.report;
+            entry.cta = theirs.cta;
+            entry.states = theirs.states;
+        }
+    }
 }
 
 void Reports::list(int64_t last_cta, std::vector<Report>& reports, std::vector<WarpState>& states) const {
@@ -33,6 +42,8 @@ void Reports::list(int64_t last_cta, std::vector<Report>& reports, std::vector<W
     std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return a->cta < b->cta; });
     for (const Entry* entry : entries) {
         Report report = entry->report;
+        report.count = 0;
+        for (const auto& [cta, count] : entry->counts) report.count += cta <= last_cta ? count : 0;
         report.first_state = int64_t(states.size());
         report.state_count = int32_t(entry->states.size());
         states.insert(states.end(), entry->states.begin(), entry->states.end());

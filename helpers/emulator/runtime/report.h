@@ -15,6 +15,7 @@ public:
     void add(const Report& report, int64_t cta, std::vector<WarpState> states = {});
     void merge(const Reports& other);
     // The reports of CTAs up to the last one that counts, in the order of the grid; fills in the table of states.
+    // (How far workers got beyond that CTA is chance.)
     void list(int64_t last_cta, std::vector<Report>& reports, std::vector<WarpState>& states) const;
 
 private:
@@ -22,6 +23,7 @@ private:
         Report report;
         int64_t cta;
         std::vector<WarpState> states;
+        std::map<int64_t, int64_t> counts;   // by CTA
     };
     using Key = std::tuple<Kind, int64_t, int32_t, int64_t, int32_t, int32_t>;
     static Key key_of(const Report& report);

@@ -1,0 +1,201 @@
+"""Building: the cache, the compilers, and errors in one sentence."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulator_support import KERNELS
+
+from helpers.emulator import build, compile_kernel, compiler_version, image, lines, source
+from helpers.errors import ArgumentError, BackendError, CompileError
+from helpers.rungs import KERNEL_DIR
+
+pytestmark = pytest.mark.compiler
+HEAD = "#include <cuda_bf16.h>\n"
+
+
+def write(tmp_path, text, name="kernel.cu"):
+    path = tmp_path / name
+    path.write_text(HEAD + text)
+    return path
+
+
+def test_compiled_once_and_again_after_a_change(tmp_path, monkeypatch):
+    unique = f"// {time.time_ns()}\n"   # a cache that earlier runs have not filled
+    path = write(tmp_path, unique + 'extern "C" __global__ void k(int* out) { out[0] = N; }\n')
+    runs = []
+    original = subprocess.run
+
+    def counted(command, **options):
+        runs.append(command)
+        return original(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", counted)
+
+    def result(**defines):
+        out = np.zeros(1, np.int32)
+        compile_kernel(path, ("k",), defines).launch("k", (1,), (1,), (out,))
+        return int(out[0])
+
+    assert result(N=7) == 7
+    built = len(runs)
+    assert result(N=7) == 7 and len(runs) == built
+    assert result(N=8) == 8 and len(runs) > built
+    path.write_text(path.read_text().replace("= N", "= N + 1"))
+    assert result(N=8) == 9
+
+
+def test_a_changed_header_beside_the_kernel_is_noticed(tmp_path):
+    path = write(tmp_path, '#include "value.cuh"\nextern "C" __global__ void k(int* out) { out[0] = VALUE; }\n')
+    for value in (1, 2):
+        (tmp_path / "value.cuh").write_text(f"#define VALUE {value}\n")
+        out = np.zeros(1, np.int32)
+        compile_kernel(path, ("k",)).launch("k", (1,), (1,), (out,))
+        assert out[0] == value
+
+
+def test_an_error_is_shown_at_the_kernels_own_line(tmp_path):
+    path = write(tmp_path, '\nextern "C" __global__ void k(int* out) {\n    out[0] = undefined_name;\n}\n', "broken.cu")
+    with pytest.raises(CompileError, match=r"^broken\.cu:4: .*undefined_name.*\.$") as caught:
+        compile_kernel(path, ("k",))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_inside_a_header_is_shown_where_the_kernel_uses_it(tmp_path):
+    text = 'struct P { double a, b; };\nextern "C" __global__ void k(P* p) {\n    *p = __shfl_sync(~0u, *p, 1);\n}\n'
+    with pytest.raises(CompileError, match=r"^kernel\.cu:4: .*shuffle moves at most 8 bytes"):
+        compile_kernel(write(tmp_path, text), ("k",))
+
+
+def test_asm_is_refused_by_name(tmp_path):
+    text = '// asm in a comment is fine\nextern "C" __global__ void k(int* out) {\n    asm volatile("nop;");\n}\n'
+    with pytest.raises(CompileError, match=r"^kernel\.cu:4: .*inline asm"):
+        compile_kernel(write(tmp_path, text), ("k",))
+
+
+def test_too_much_static_shared_memory_is_refused(tmp_path):
+    text = 'extern "C" __global__ void k(int* p) {\n    __shared__ int s[12289];\n    s[*p] = 1, *p = s[0];\n}\n'
+    with pytest.raises(CompileError, match=r"k of kernel\.cu declares 49156 bytes .* 49152: .*extern __shared__"):
+        compile_kernel(write(tmp_path, text), ("k",))
+
+
+def test_a_missing_entry_or_file_is_named(tmp_path):
+    with pytest.raises(ArgumentError, match=r"entry 'other' is not in 01_coalescing\.cu"):
+        compile_kernel(KERNEL_DIR / "01_coalescing.cu", ("other",))
+    with pytest.raises(ArgumentError, match=r"The kernel file .*missing\.cu cannot be read"):
+        compile_kernel(tmp_path / "missing.cu", ("k",))
+
+
+def test_a_missing_compiler_is_named(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(BackendError, match=r"CXX is 'no-such-compiler', which is not a program .* install g\+\+"):
+        compiler_version()
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BackendError, match=r"found no C\+\+ compiler: install g\+\+"):
+        compiler_version()
+
+
+def test_an_unwritable_cache_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "file"))
+    with pytest.raises(BackendError, match=r"cannot be written .*HOPPER_CACHE"):
+        compile_kernel(KERNEL_DIR / "01_coalescing.cu", ("matmul",))
+
+
+def test_two_processes_can_build_at_once(tmp_path):
+    script = (
+        "import numpy as np\n"
+        "from helpers.emulator import compile_kernel\n"
+        f"module = compile_kernel({str(KERNELS / 'emulator_features.cu')!r}, ('indices',))\n"
+        "out = np.zeros(8, np.int32)\n"
+        "module.launch('indices', (2,), (4,), (out,))\n"
+        "assert list(out) == list(range(8))\n"
+    )
+    environment = {**os.environ, "HOPPER_CACHE": str(tmp_path)}
+    processes = [subprocess.Popen([sys.executable, "-c", script], env=environment) for _ in range(2)]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    kinds = sorted(path.name.partition("-")[0] for path in (tmp_path / "emulator").iterdir())
+    assert kinds == ["emulator_features", "libemulator"]   # nothing left over
+
+
+def test_a_kernel_compiles_in_good_time(tmp_path, monkeypatch):
+    build.build_runtime()
+    for name in ("01_coalescing", "02_smem_tiling", "03_register_tiling"):
+        path = tmp_path / f"{name}.cu"
+        shutil.copy(KERNEL_DIR / f"{name}.cu", path)
+        path.write_text(path.read_text() + f"// {time.time_ns()}\n")
+        start = time.monotonic()
+        compile_kernel(path, ("matmul",), counters=True)
+        assert time.monotonic() - start < 5   # 0.2 seconds on a quiet machine; a loaded one may take longer
+
+
+@pytest.mark.parametrize("name", ["g++", "clang++", "clang++-14"])
+def test_the_sources_build_without_warnings(name, tmp_path):
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not on this machine")
+    includes = sorted(build.INCLUDE.glob("*.h"))
+    unit = tmp_path / "headers.cpp"
+    unit.write_text("".join(f'#include "{path.name}"\n' for path in includes) + '#include "emulator/launch.h"\n')
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(build.INCLUDE)]
+    for path in [unit, *build.RUNTIME.glob("*.cpp")]:
+        result = subprocess.run([name, *flags, str(path)], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("clang++", "clang++-14"))), reason="clang++ is not on this machine")
+def test_clang_gives_the_same_counters(monkeypatch, tmp_path):
+    path = KERNELS / "emulator_traffic.cu"
+    arguments = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
+
+    def counters():
+        module = compile_kernel(path, ("transpose_tile<0>",), counters=True)
+        return module.launch("transpose_tile<0>", (1,), (32,), arguments).counters
+
+    monkeypatch.setenv("CXX", "g++")
+    expected = counters()
+    monkeypatch.setenv("CXX", next(filter(None, map(shutil.which, ("clang++", "clang++-14")))))
+    assert counters() == expected
+
+
+def test_source_text():
+    code = source.code_only('a /* asm\n */ "asm" // asm\n\'"\' b')
+    assert source.asm_line(code) is None and code.count("\n") == 2 and "b" in code
+    assert source.asm_line("x\n__asm__(1)") == 2
+    shared = "extern __shared__ __align__(16) float a[];\nextern __shared__ int b [ ];\n__shared__ int c[3];"
+    assert source.dynamic_shared_names(shared) == ("a", "b")
+    text = "template <int N> __global__ void __launch_bounds__(N * 2) f(const int* __restrict__ A, int n) {}"
+    assert source.kernel_names(text) == {"f"}
+    assert source.parameter_names(text, "f<3>") == ("A", "n")
+    assert source.parameter_names("void g(int (*f)(int)) {}", "g") == ()
+
+
+@pytest.mark.parametrize(
+    "symbol, function, name",
+    [
+        ("_ZZ6matmulE6A_tile", "6matmul", "A_tile"),
+        ("_ZZ6matmulE6A_tile_0", "6matmul", "A_tile"),
+        ("_ZZ7reverseILi64EfEvPKT0_PS0_fE4tile", "7reverseILi64EfEvPKT0_PS0_f", "tile"),
+        ("_ZZ1E", "", "_ZZ1E"),
+        ("plain", "", "plain"),
+    ],
+)
+def test_names_of_local_variables(symbol, function, name):
+    assert image.split_local_name(symbol) == (function, name)
+
+
+def test_a_damaged_library_is_no_image(tmp_path):
+    for content in (b"", b"\x7fELF\x02\x01" + b"\xff" * 80, b"text" * 100):
+        (tmp_path / "x.so").write_bytes(content)
+        with pytest.raises(ValueError, match=r"x\.so is"):
+            image.read_image(Path(tmp_path / "x.so"))
+
+
+def test_lines_of_inlined_code_are_the_kernels():
+    output = "0x0000000000001234\n/a/math.h:30\n./kernel.cu:12 (discriminator 3)\nkernel.cu:40\n0x1240\n??:0"
+    assert lines.parse_addr2line(output, "kernel.cu") == {0x1234: 12}
