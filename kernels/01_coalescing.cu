@@ -13,13 +13,14 @@ constexpr int TILE = 32;   // a CTA computes 32 x 32 elements of C, one per thre
 __device__ __forceinline__ void compute_element(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
                                                 __nv_bfloat16* __restrict__ C, int M, int N, int K, int row, int column) {
     if (row >= M || column >= N) return;   // the last tiles may reach beyond C
-    const __nv_bfloat16* a = A + size_t(row) * K;   // walks along the row, one element a step
-    const __nv_bfloat16* b = B + column;            // walks down the column, one row of B a step
+    const __nv_bfloat16* A_row = A + size_t(row) * K;
+    const __nv_bfloat16* B_column = B + column;   // its elements lie N apart
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) {
-        sum += __bfloat162float(*a) * __bfloat162float(*b);
-        a += 1;
-        b += N;
+        const float a = __bfloat162float(A_row[k]);
+        const float b = __bfloat162float(*B_column);
+        sum += a * b;
+        B_column += N;
     }
     C[size_t(row) * N + column] = __float2bfloat16_rn(sum);
 }

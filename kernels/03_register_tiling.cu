@@ -69,14 +69,14 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
         for (int i = 0; i < BM * ROW_CHUNKS / THREADS; ++i) {
             const int index = i * THREADS + threadIdx.x;
             const int row = index / ROW_CHUNKS, chunk = index % ROW_CHUNKS;
-            A_tile[chunk_index(row, chunk)] = A_chunks[row * A_stride + k0 / CHUNK + chunk];
+            A_tile[chunk_index(row, chunk)] = A_chunks[row * A_stride + chunk];
         }
 #pragma unroll
         for (int i = 0; i < BN / 64 * BOX_CHUNKS / THREADS; ++i) {
             const int index = i * THREADS + threadIdx.x;
             const int to_box = index / BOX_CHUNKS, row = index / ROW_CHUNKS % BK, chunk = index % ROW_CHUNKS;
             B_tile[to_box * BOX_CHUNKS + chunk_index(row, chunk)] =
-                B_chunks[(k0 + row) * B_stride + to_box * ROW_CHUNKS + chunk];
+                B_chunks[row * B_stride + to_box * ROW_CHUNKS + chunk];
         }
         __syncthreads();   // the tiles are read by other threads than wrote them
 
@@ -100,6 +100,8 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
                 }
             }
         }
+        A_chunks += ROW_CHUNKS;
+        B_chunks += BK * B_stride;
         __syncthreads();   // nobody overwrites a tile that a slower warp still reads
     }
 

@@ -34,7 +34,8 @@ KERNEL_FLAGS = (
 )
 # For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's.
 HOOK_FLAGS = ("-fsanitize=thread",)
-GNU_HOOK_FLAGS = ("--param", "tsan-instrument-func-entry-exit=0")
+# The last two keep an access at its own source line: they would move it to where its address is computed.
+GNU_HOOK_FLAGS = ("--param", "tsan-instrument-func-entry-exit=0", "-fno-ivopts", "-fno-tree-pre")
 # clang would merge accesses into vectors, and split vectors, before it puts the hooks in, and the counters would count
 # what that leaves.
 CLANG_HOOK_FLAGS = (
