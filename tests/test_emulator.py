@@ -1,9 +1,12 @@
 """The emulator runs CUDA C++ right: each feature against a value worked out another way."""
 
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_support import compiled
+from emulator_support import KERNELS, compiled
 
 from helpers.emulator import compile_kernel
 from helpers.errors import ArgumentError
@@ -171,6 +174,25 @@ def test_results_do_not_depend_on_the_workers():
         )
         results.append((C.tobytes(), run))
     assert results[0] == results[1] == results[2]
+
+
+def test_more_workers_than_the_process_can_have_stacks_for():
+    out = np.zeros((64, 1024), np.int32)
+    launch("indices", (1, 64), (1024,), (out,), workers=64)
+    assert (out == np.arange(1024) + 1000 * np.arange(64)[:, None]).all()
+
+
+def test_where_address_space_is_limited():
+    script = (
+        "import resource, numpy as np\n"
+        "from helpers.emulator import compile_kernel\n"
+        f"module = compile_kernel({str(KERNELS / FEATURES)!r}, ('indices',))\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))\n"
+        "out = np.zeros(8, np.int32)\n"
+        "run = module.launch('indices', (2,), (4,), (out,))\n"
+        "assert run.reports == [] and list(out) == list(range(8))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_an_array_may_be_given_twice_and_views_may_overlap():

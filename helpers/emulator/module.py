@@ -139,7 +139,7 @@ class EmulatedModule:
         shared_bytes: dynamic shared memory per CTA. schedule, seed: the order of the warps between barriers: from the
         first (`eager`), from the last (`lazy`), or `random` by the seed.
         names: of the arguments, for reports; by default those in the source. workers: OS threads, by default one for
-        each processor; results don't depend on it.
+        each processor, at most 16; results don't depend on it.
         step_limit: memory accesses (with counters) and barriers after which a thread is stopped.
         time_limit: seconds after which the launch is stopped.
         Raises ArgumentError, with nothing launched, for a launch that a GPU would refuse.

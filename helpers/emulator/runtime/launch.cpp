@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
@@ -13,6 +14,10 @@ namespace {
 
 // How often a worker that does not stop is interrupted again.
 constexpr auto kInterruptInterval = std::chrono::milliseconds(10);
+
+// Each worker has a stack and a guard page for each thread of a CTA: two of the 65,530 mappings that Linux allows a
+// process. Sixteen workers of 1,024 threads take half.
+constexpr int64_t kMaxWorkers = 16;
 
 int64_t product(const uint32_t (&size)[3]) { return int64_t(size[0]) * size[1] * size[2]; }
 
@@ -35,7 +40,7 @@ Launch::~Launch() {
 }
 
 void Launch::start() {
-    const int64_t count = std::min<int64_t>(std::max(spec.workers, 1), cta_count);
+    const int64_t count = std::min({std::max<int64_t>(spec.workers, 1), cta_count, kMaxWorkers});
     for (int64_t i = 0; i < count; ++i) workers_.push_back(std::make_unique<Worker>(*this));
     const std::lock_guard<std::mutex> lock(mutex_);   // no worker ends before all are counted
     for (int64_t i = 0; i < count; ++i) {
