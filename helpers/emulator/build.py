@@ -36,11 +36,11 @@ KERNEL_FLAGS = (
 HOOK_FLAGS = ("-fsanitize=thread",)
 # The last two keep an access at its own source line: they would move it to where its address is computed.
 GNU_HOOK_FLAGS = ("--param", "tsan-instrument-func-entry-exit=0", "-fno-ivopts", "-fno-tree-pre")
-# clang would merge accesses into vectors, and split vectors, before it puts the hooks in, and the counters would count
-# what that leaves.
+# clang would unroll loops, merge accesses into vectors and split vectors before it puts the hooks in, and the counters
+# would count what that leaves.
 CLANG_HOOK_FLAGS = (
     "-mllvm", "-tsan-instrument-func-entry-exit=0",
-    "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-disable-vector-combine",
+    "-fno-unroll-loops", "-fno-vectorize", "-fno-slp-vectorize", "-mllvm", "-disable-vector-combine",
 )
 
 
