@@ -13,14 +13,11 @@ constexpr int TILE = 32;   // a CTA computes 32 x 32 elements of C, one per thre
 __device__ __forceinline__ void compute_element(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
                                                 __nv_bfloat16* __restrict__ C, int M, int N, int K, int row, int column) {
     if (row >= M || column >= N) return;   // the last tiles may reach beyond C
-    const __nv_bfloat16* A_row = A + size_t(row) * K;
-    const __nv_bfloat16* B_column = B + column;   // its elements lie N apart
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) {
-        const float a = __bfloat162float(A_row[k]);
-        const float b = __bfloat162float(*B_column);
+        const float a = __bfloat162float(A[size_t(row) * K + k]);
+        const float b = __bfloat162float(B[size_t(k) * N + column]);
         sum += a * b;
-        B_column += N;
     }
     C[size_t(row) * N + column] = __float2bfloat16_rn(sum);
 }
