@@ -5,6 +5,7 @@ import pytest
 from emulator_support import compiled, counters_at, marked_line
 
 from helpers.emulator import Counter
+from helpers.kernel import emulate
 from helpers.models.banks import warp_wavefronts
 from helpers.models.coalescing import warp_traffic
 
@@ -179,3 +180,22 @@ def test_barriers_are_counted_without_counters_too():
     arrays = np.zeros(192, np.float32), np.zeros(192, np.float32)
     run = compiled("emulator_features.cu", entry).launch(entry, (3,), (64,), (*arrays, 1.0))
     assert run.counters == [] and run.totals == {"barriers": 3, "ctas": 3}
+
+
+def test_example_is_a_request_as_the_kernel_made_it():
+    index = np.stack([7 * LANES % 32, LANES[::-1]])   # CTA 0 makes the first, CTA 1 the second
+    index[0, 5] = -1                                  # an idle lane
+    expected = tuple(np.where(index[0] < 0, -1, 4 * index[0]).tolist())
+    for gather, arrays in ((gather_global, 2), (gather_shared, 1)):
+        examples = gather(index, 4)
+        assert [counter.example for counter in examples] == [expected, expected]
+        assert len({counter.array for counter in examples}) == arrays   # the store to global memory has its own
+
+
+@pytest.mark.parametrize("entry, lane_step", [("matmul", 0), ("matmul_uncoalesced", 64 * 2)])
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_examples_of_rung_1(entry, lane_step, schedule):
+    counters = emulate("01_coalescing", (64, 64, 64), entry=entry, schedule=schedule).run.counters
+    (a,) = (counter for counter in counters if counter.array == "A")
+    assert a.example == tuple((lane_step * LANES).tolist())   # row `lane` of A, or row 0 for all
+    assert warp_traffic(np.array(a.example), a.bytes).sectors == a.sectors_per_request

@@ -207,7 +207,7 @@ class EmulatedModule:
             self._find_lines(raw_reports, sites)
             known = {offset: line for offset, line in self._lines.items() if line is not None}
             context = Context(entry, buffers, arrays, known, block, time_limit)
-            counters = self._counters(sites)
+            counters = self._counters(sites, [name for name, _ in buffers], [array.name for array in arrays])
             totals = {"barriers": int(result.barriers), "ctas": int(result.ctas)}
             if self.has_counters:
                 totals |= sum_counters(counters)
@@ -255,14 +255,29 @@ class EmulatedModule:
         found = source_lines(self._library_path, missing, self.path.name)
         self._lines.update({offset: found.get(offset) for offset in missing})
 
-    def _counters(self, sites: Sequence[protocol.SiteCounter]) -> list[Counter]:
-        """One counter for each line, space, op and width: a line may be several instructions."""
+    def _counters(
+        self, sites: Sequence[protocol.SiteCounter], buffers: Sequence[str], arrays: Sequence[str]
+    ) -> list[Counter]:
+        """One counter for each line, space, op and width: a line may be several instructions.
+
+        The example is that of the instruction which came first. buffers, arrays: names by index.
+        """
+        examples: dict[tuple, protocol.SiteCounter] = {}
         sums: dict[tuple, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         for site in sites:
             key = (self._lines[site.code] or 0, protocol.SPACES[site.space], protocol.OPS[site.op], site.bytes)
             for index, value in enumerate((site.requests, site.transactions, site.ideal, site.lanes)):
                 sums[key][index] += value
-        return [Counter(*key, *sums[key]) for key in sorted(sums) if sums[key][0]]
+            if site.example_order and (key not in examples or site.example_order < examples[key].example_order):
+                examples[key] = site
+        names = {"global": buffers, "shared": arrays}
+        counters = []
+        for key in sorted(sums):
+            if sums[key][0]:
+                found = examples.get(key)
+                example = (tuple(found.example), names[key[1]][found.buffer]) if found else ()
+                counters.append(Counter(*key, *sums[key], *example))
+        return counters
 
 
 def _is_instance(function: str, entry: str) -> bool:

@@ -5,7 +5,7 @@ Same fields in the same order; `VERSION` is compared with the library's.
 
 import ctypes
 
-VERSION = 1
+VERSION = 2
 
 REPORT_KINDS = (
     "out_of_bounds", "misaligned", "race", "deadlock", "barrier_divergence", "step_limit", "time_limit", "crash",
@@ -17,6 +17,7 @@ SCHEDULES = ("eager", "lazy", "random")
 STATES = ("not_started", "running", "exited", "syncthreads", "syncwarp")
 PARAMETER_KINDS = ("pointer", "int", "unsigned", "float", "other")
 
+WARP = 32
 Dim = ctypes.c_uint32 * 3
 
 
@@ -107,18 +108,20 @@ class WarpState(ctypes.Structure):
 
 
 class SiteCounter(ctypes.Structure):
-    """What the accesses of one instruction cost."""
+    """What the accesses of one instruction cost, and one of its requests as an example."""
 
     _fields_ = [
         ("code", ctypes.c_int64),
         ("space", ctypes.c_int32),
         ("op", ctypes.c_int32),
         ("bytes", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("buffer", ctypes.c_int32),
         ("requests", ctypes.c_uint64),
         ("lanes", ctypes.c_uint64),
         ("transactions", ctypes.c_uint64),
         ("ideal", ctypes.c_uint64),
+        ("example_order", ctypes.c_uint64),
+        ("example", ctypes.c_int64 * WARP),
     ]
 
 

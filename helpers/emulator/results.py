@@ -33,6 +33,9 @@ class Counter:
     requests: by warps. lanes: that took part, over all requests.
     transactions: 32-byte sectors (global) or passes through the banks, "wavefronts" (shared).
     ideal: transactions with the best addresses: distinct bytes / 32, rounded up, or one wavefront a phase.
+    example: a request as the kernel made it, the first full one of CTA 0's first warp: the byte addresses of its 32
+    lanes, counted from the start of `array`, -1 for an idle lane. None if that warp made none.
+    array: name of the argument or of the shared array that the example lies in.
     """
 
     line: int
@@ -43,6 +46,8 @@ class Counter:
     transactions: int
     ideal: int
     lanes: int
+    example: tuple[int, ...] | None = field(default=None, compare=False)
+    array: str | None = field(default=None, compare=False)
 
     @property
     def sectors_per_request(self) -> float:

@@ -30,13 +30,15 @@ class PlaceMap(Function):
         places = np.array([[answer(row, chunk) for chunk in range(ROW_CHUNKS)] for row in range(ROWS)])
         for row in range(ROWS):
             if sorted(places[row]) != list(range(ROW_CHUNKS)):
-                return f"in row {row} the eight chunks go to {places[row].tolist()}: each place 0 to 7 must be used once."
+                places_of_row = places[row].tolist()
+                return f"in row {row} the eight chunks go to {places_of_row}: each place 0 to 7 must be used once."
         for chunk in range(ROW_CHUNKS):
             addresses = np.full(WARP, -1)
             addresses[:8] = (np.arange(8) * ROW_CHUNKS + places[:8, chunk]) * CHUNK_BYTES
             count = warp_wavefronts(addresses, CHUNK_BYTES).count
             if count > 1:
-                return f"eight lanes that read chunk {chunk} of rows 0 to 7 still take {count} wavefronts; one is possible."
+                lanes = f"eight lanes that read chunk {chunk} of rows 0 to 7"
+                return f"{lanes} still take {count} wavefronts; one is possible."
         return None
 
     def _not_a_map(self, answer: Any) -> str | None:

@@ -91,6 +91,25 @@ void Launch::stop_after(int64_t cta) {
     }
 }
 
+// Makes the addresses of an example relative to the buffer or array that holds them; without one that holds them all,
+// the example is dropped.
+void Launch::place_example(SiteCounter& counter) const {
+    if (counter.example_order == 0) return;
+    const Ranges& ranges = counter.space == Space::shared ? shared_arrays : memory.buffers();
+    int range = -1;
+    for (int64_t& address : counter.example) {
+        if (address < 0) continue;
+        const int found = ranges.find(uint64_t(address), uint64_t(counter.bytes), range);
+        if (found < 0 || (range >= 0 && found != range)) {
+            counter.example_order = 0;
+            return;
+        }
+        range = found;
+        address -= int64_t(ranges.begin(range));
+    }
+    counter.buffer = range;
+}
+
 const Result& Launch::finish() {
     for (std::thread& thread : os_threads_) thread.join();
     os_threads_.clear();
@@ -108,6 +127,7 @@ const Result& Launch::finish() {
                 place.try_emplace(counter.code * 2 + int64_t(counter.space), counters_.size());
             if (is_new) {
                 counters_.push_back(counter);
+                place_example(counters_.back());
                 continue;
             }
             SiteCounter& sum = counters_[found->second];
@@ -115,6 +135,11 @@ const Result& Launch::finish() {
             sum.lanes += counter.lanes;
             sum.transactions += counter.transactions;
             sum.ideal += counter.ideal;
+            if (counter.example_order != 0) {
+                sum.example_order = counter.example_order;
+                std::copy_n(counter.example, kWarp, sum.example);
+                place_example(sum);
+            }
         }
     }
     if (const uint64_t address = memory.stray_write()) {

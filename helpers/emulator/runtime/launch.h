@@ -43,6 +43,7 @@ public:
     std::atomic<bool> cancelled{false};
 
 private:
+    void place_example(SiteCounter& counter) const;
     void run_worker(Worker& worker, int64_t first);
 
     std::atomic<int64_t> last_cta_;

@@ -5,7 +5,8 @@
 
 namespace emulator {
 
-constexpr int32_t kProtocolVersion = 1;
+constexpr int32_t kProtocolVersion = 2;
+constexpr int kWarp = 32;
 
 // A pointer argument: an array of the caller, replaced by a guarded copy during the launch.
 struct BufferSpec {
@@ -95,14 +96,16 @@ struct WarpState {
     Place place;
 };
 
-// What the accesses of one instruction cost.
+// What the accesses of one instruction cost, and one of its requests as an example.
 struct SiteCounter {
     int64_t code;
     Space space;
     Op op;
     int32_t bytes;
-    int32_t reserved;
+    int32_t buffer;           // index of the example's buffer or array
     uint64_t requests, lanes, transactions, ideal;
+    uint64_t example_order;   // examples are numbered as they are met, from 1; 0: there is none
+    int64_t example[kWarp];   // byte addresses of the lanes, from the start of the buffer or array; -1: idle
 };
 
 struct Result {

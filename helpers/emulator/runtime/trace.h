@@ -41,7 +41,8 @@ public:
     // Counts what a warp has done. The k-th execution of an instruction by each lane is one request: exact if the
     // lanes are back together. `running`: lanes that are not, since they were interrupted amid a long stretch; their
     // common part is counted and the rest kept.
-    void flush(uint32_t running);
+    // with_example: the warp is the one whose requests serve as examples.
+    void flush(uint32_t running, bool with_example);
 
     const std::vector<std::unique_ptr<Site>>& sites() const { return sites_; }
 
@@ -52,12 +53,14 @@ private:
     };
     Site& find(uint64_t key, uint64_t code, Space space, Op op, int bytes);
     static size_t complete_rows(const Site& site, uint32_t running);
-    static void count(Site& site, size_t rows);
+    void count(Site& site, size_t rows, bool with_example);
+    void keep_example(SiteCounter& counter, const Request& request);
 
     std::vector<std::unique_ptr<Site>> sites_;
     std::unordered_map<uint64_t, Site*> by_key_;
     Recent recent_[1024];
     std::vector<Site*> active_;
+    uint64_t examples_ = 0;
 };
 
 }   // namespace emulator

@@ -6,8 +6,6 @@
 
 namespace emulator {
 
-constexpr int kWarp = 32;
-
 // The lanes of one request; lanes without an access have no bit in `active`.
 struct Request {
     uint64_t address[kWarp];

@@ -105,7 +105,7 @@ void Worker::run(int64_t cta_number) {
             report_standstill();
         }
     }
-    tracer.flush(0);
+    tracer.flush(0, false);
     for (const Thread& thread : cta.threads) steps += thread.steps;
     ctas += 1;
 }
@@ -137,6 +137,7 @@ bool Worker::run_all_warps() {
 // Runs the lanes of a warp until none can go on: then they are together at a barrier, or have exited.
 bool Worker::run_warp(Warp& warp) {
     bool progress = false;
+    const bool is_first = cta.number == 0 && warp.first == 0;
     while (warp.live != 0) {
         uint32_t interrupted = 0;
         bool ran = false;
@@ -150,9 +151,9 @@ bool Worker::run_warp(Warp& warp) {
         }
         if (!ran) break;
         progress = true;
-        if (interrupted != 0) tracer.flush(interrupted);
+        if (interrupted != 0) tracer.flush(interrupted, is_first);
     }
-    if (progress && shadow) tracer.flush(0);
+    if (progress && shadow) tracer.flush(0, is_first);
     return progress;
 }
 
