@@ -51,7 +51,7 @@ MISTAKES = {
     "a row unwritten": (1, (("row >= M ||", "row >= M || row == 5 ||"),), "row 5 was never written"),
     "B transposed": (
         1,
-        (("= B + column;", "= B + size_t(column) * K;"), ("b += N;", "b += 1;")),
+        (("B[size_t(k) * N + column]", "B[size_t(column) * K + k]"),),
         "B was read transposed",
     ),
     "C transposed": (1, (("C[size_t(row) * N + column]", "C[size_t(column) * M + row]"),), "C was stored transposed"),
