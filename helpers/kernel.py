@@ -31,9 +31,10 @@ from helpers.cuda import (
 )
 from helpers.errors import ArgumentError, CourseError
 from helpers.rungs import Rung, find_rung
+from helpers.tables import counter_table
 
 if TYPE_CHECKING:
-    from helpers.emulator import EmulatedModule, EmulatorRun
+    from helpers.emulator import Counter, EmulatedModule, EmulatorRun
     from helpers.verify import Verification
 
 __all__ = ["Emulation", "Kernel", "KernelFault", "emulate", "load", "random_matrix"]
@@ -231,11 +232,29 @@ def load(
 
 @dataclass(frozen=True)
 class Emulation:
-    """A run on the emulator. run: its reports and counters; verification: whether C is right."""
+    """A run on the emulator. run: its reports and counters; verification: whether C is right; source: of the kernel."""
 
     run: "EmulatorRun"
     verification: "Verification"
     C: Any
+    source: str = ""
+
+    def table(self, width: int | None = 110) -> str:
+        """The counters, a row for each source line, as text of at most so many columns (None: of any width)."""
+        return counter_table(self.run.counters, self.source, width)
+
+    def counter(self, array: str, op: str = "load") -> "Counter":
+        """The counter of the first line that loads from (or stores to) an argument or a shared array.
+
+        Raises ArgumentError if there is none, naming those that there are.
+        """
+        found = [counter for counter in self.run.counters if (counter.array, counter.op) == (array, op)]
+        if found:
+            return found[0]
+        known = sorted({f"{counter.array} ({counter.op})" for counter in self.run.counters if counter.array})
+        raise ArgumentError(
+            f"no line has its example of a {op} in array {array!r}: give one of {', '.join(known) or '(none counted)'}."
+        )
 
 
 def emulate(
@@ -263,7 +282,7 @@ def emulate(
     backend = EmulatorBackend(schedule=schedule, seed=seed, counters=counters)
     kernel = _kernel(find_rung(rung), backend, entry, defines, file)
     verification, C = run_once(kernel, size, seed)
-    return Emulation(run=kernel.run, verification=verification, C=C)
+    return Emulation(run=kernel.run, verification=verification, C=C, source=kernel.source)
 
 
 def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:

@@ -58,7 +58,7 @@ def plot_ladder(up_to: int | None = None, live: Sequence[Measurement] = (), size
 
     of_size = [item for item in live if item.source == "live" and item.m == item.n == item.k == size]
     measured = [*recordings(up_to, size), *of_size]
-    labels = {"published": f"published: H100 (rung 1: PCIe, fp32; else SXM, bf16), N={size}"}
+    labels = {"published": f"published: H100, N={size} (rung 1: PCIe, fp32)"}
     for kind in ("recorded", "live"):
         of_kind = [item for item in measured if item.source == kind]
         if of_kind:

@@ -6,6 +6,7 @@
     records/published.json                                                          figures of others, with their source
 """
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -79,6 +80,21 @@ class Measurement:
     notes: tuple[str, ...] = ()
     source: str = field(default="recorded", compare=False)
     stale: bool = field(default=False, compare=False)
+
+    def __str__(self) -> str:
+        """Two lines: the speed with its origin, then the spread and cuBLAS beside it."""
+        name = file_name(self.rung, self.entry, self.defines)
+        origin = "measured live" if self.source == "live" else "recorded"
+        stale = ", of code that has changed since" if self.stale else ""
+        low, high = self.tflops_quartiles
+        interval = self.ratio_interval
+        return (
+            f"{name}, N={size_name(self.m, self.n, self.k)}, {self.regime}: {three_digits(self.tflops)} TFLOP/s, "
+            f"{origin} on {self.device.name}, {self.date[:10]}{stale}\n"
+            f"    quartiles {three_digits(low)} to {three_digits(high)}; cuBLAS in turn "
+            f"{three_digits(self.cublas_tflops)} TFLOP/s, ratio {three_digits(self.ratio)} "
+            f"({three_digits(interval.low)} to {three_digits(interval.high)})"
+        )
 
     @property
     def flop(self) -> int:
@@ -160,6 +176,12 @@ class Published:
     source: str
     url: str
     note: str
+
+
+def three_digits(value: float) -> str:
+    """A positive figure with three digits and no exponent: 0.00671, 5.35, 799."""
+    digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
+    return f"{value:,.{digits}f}"
 
 
 def size_name(m: int, n: int, k: int) -> str:

@@ -13,7 +13,7 @@ from helpers.arguments import INT32_MAX, check_launch, check_matrix, check_sizes
 from helpers.arrays import random_matrix
 from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import Gpu, Probe, meets
-from helpers.kernel import CudaBackend, EmulatorBackend, Kernel, KernelFault, load
+from helpers.kernel import CudaBackend, EmulatorBackend, Kernel, KernelFault, emulate, load
 from helpers.rungs import RUNGS, find_rung
 
 bf16 = ml_dtypes.bfloat16
@@ -394,3 +394,16 @@ def test_limits_of_the_card_hold():
 def test_check_matrix_names_its_argument():
     with pytest.raises(ArgumentError, match="^weights has dtype int8"):
         check_matrix("weights", np.ones((2, 2), np.int8), "emulator")
+
+
+@pytest.mark.compiler
+def test_the_table_of_an_emulation_fits_and_names_its_lines():
+    emulation = emulate("03_register_tiling", (128, 256, 64))
+    rows = emulation.table().splitlines()
+    assert max(map(len, rows)) <= 110 and rows[-1].startswith("per request")
+    counter = emulation.counter("A_tile")
+    (row,) = (row for row in rows if row.split()[:3] == [str(counter.line), "shared", "load"])
+    assert "32.00     4.00  for (int i = 0; i < TM; ++i) unpack(A_tile[" in row and row.endswith("...")
+    assert "unpack(A_tile[chunk_index(thread_row + 8 * i, k_chunk)], a[i]);" in emulation.table(width=None)
+    with pytest.raises(ArgumentError, match=r"array 'X': give one of A \(load\), A_tile \(load\)"):
+        emulation.counter("X")

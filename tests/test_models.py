@@ -336,3 +336,18 @@ def test_predictions_rise_along_the_ladder_and_say_the_gap():
     assert predict(1, gpu=slow).limit.tflops == pytest.approx(limits[1] / 2)
     with pytest.raises(ArgumentError, match="entry"):
         predict(1, entry="other")
+
+
+def test_resources_that_take_turns():
+    prediction = predict(3)
+    issue, wavefronts = sorted(bound.tflops for bound in prediction.bounds)[:2]
+    assert prediction.in_turn == pytest.approx(issue * wavefronts / (issue + wavefronts))
+    assert prediction.limit.tflops / 2 <= prediction.in_turn < prediction.limit.tflops
+
+
+def test_models_in_words():
+    assert str(waves(512)) == "512 CTAs in 4 waves of 132, 116 in the last: 97.0% of the places filled"
+    fit = "1 CTA of 8 warps on an SM, limited by registers: 8 of 64 warps, an occupancy of 0.125"
+    assert str(occupancy(242, 256, 49152)) == fit
+    assert str(shared_loads(8, 16, 8, 8)).endswith("3 loads for 128 multiply-adds, 0.0234 loads each")
+    assert str(tile_traffic(4096, 4096, 4096, 32, 32)) == "tile 32 x 32: 8.590 GB loaded, 15.9 FLOP per byte"

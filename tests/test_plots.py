@@ -13,6 +13,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from helpers.errors import ArgumentError
+from helpers.ladder import plot_ladder
 from helpers.models.coalescing import lane_addresses
 from helpers.models.machine import H100_PCIE, H200
 from helpers.models.predict import predict
@@ -29,8 +30,10 @@ from helpers.plots.ladder import KINDS, LadderPoint, ladder
 from helpers.plots.pyramid import memory_pyramid
 from helpers.plots.register_tile import loads_per_fma, thread_tile
 from helpers.plots.roofline import RooflinePoint, roofline
+from helpers.plots.samples import round_samples
 from helpers.plots.tiling import tile_reuse, traffic_bars
 from helpers.plots.waves import occupancy_bars, wave_chart, wave_efficiency
+from helpers.records import find_record
 
 N = 4096
 TILE = RegisterTile()
@@ -46,6 +49,10 @@ POINTS = [RooflinePoint("1 uncoalesced", 15.9, 0.46), RooflinePoint("1 coalescin
 
 def points(kind, factor=1.0, rungs=RUNGS):
     return [LadderPoint(number, f"rung {number}", tflops * factor, kind) for number, tflops in rungs]
+
+
+def recorded(size=N, entry=None):
+    return find_record(1, size, size, size, entry=entry)
 
 
 ALL = points("published", 0.9) + points("recorded") + points("live", 1.01)
@@ -92,6 +99,10 @@ PICTURES = {   # name: (draws it, what its alt text must say)
                ["10 clusters 814 (live, 1.09 times", "published: 764 TFLOP/s, H100 SXM, N=4096"]),
     "ladder, start": (lambda: ladder(points("published") + points("recorded", rungs=RUNGS[:4]), 770, 989.4),
                       ["3 register tiling 29.9 (recorded, 4.04 times", "4 swizzling 38 (published"]),
+    "ladder, from the records": (lambda: plot_ladder(3), ["published: 764 TFLOP/s, H100 SXM, N=4096"]),
+    "samples": (lambda: round_samples([recorded(), recorded(entry="matmul_uncoalesced")]),
+                ["recorded on NVIDIA H200", "01_coalescing.matmul_uncoalesced 0.", "cuBLAS in turn"]),
+    "samples of two sizes": (lambda: round_samples([recorded(1024), recorded(4096)]), ["01_coalescing N=1024"]),
     "ladder, empty": (lambda: ladder([], target=None), ["no points", "Lines: none"]),
 }
 

@@ -342,3 +342,12 @@ def test_median_and_quartiles():
             function([])
     with pytest.raises(ArgumentError, match="confidence"):
         median_interval([1.0], 1.0)
+
+
+def test_a_measurement_in_words_says_where_it_is_from():
+    text = str(measurement())
+    assert text.startswith("01_coalescing, N=4096, burst: 5.50 TFLOP/s, recorded on NVIDIA H200, 2026-11-29\n")
+    assert "cuBLAS in turn 687 TFLOP/s, ratio 0.0100 (0.00500 to 0.0100)" in text
+    assert "measured live on" in str(measurement(source="live")) and "recorded" not in str(measurement(source="live"))
+    assert "of code that has changed since" in str(measurement(stale=True))
+    assert "01_coalescing.matmul_uncoalesced, N=1x2x3" in str(measurement(entry="matmul_uncoalesced", m=1, n=2, k=3))

@@ -32,16 +32,6 @@ VERIFY = (
     Column("passed", "right", 5),
     Column("reason", "", 0),
 )
-COUNTERS = (
-    Column("line", "line", -4),
-    Column("space", "memory", 6),
-    Column("op", "op", 6),
-    Column("bytes", "bytes", -5),
-    Column("requests", "requests", -10, ","),
-    Column("per_request", "per request", -11, ".2f"),
-    Column("ideal_per_request", "at best", -7, ".2f"),
-    Column("source", "source", 0),
-)
 BENCH = (
     Column("rung", "rung", 20),
     Column("entry", "kernel", 18),
@@ -128,7 +118,8 @@ def emulate(options: argparse.Namespace, output: Output) -> int:
     # For people the reports follow the table, in full.
     output.row(row if output.as_json or not run.reports else row | {"reason": "it broke a rule, see below"}, VERIFY)
     if options.counters and not output.as_json:
-        print_counters(path, row, output)
+        output.text(f"\n{emulation.table(width=None)}\n")
+        print_totals(row["totals"], output)
     for report in run.reports:
         place = f"{path.name}:{report.line}" if report.line else path.name
         output.text(f"\n{place}: {report.kind.replace('_', ' ')}: {report.message}")
@@ -137,19 +128,10 @@ def emulate(options: argparse.Namespace, output: Output) -> int:
     return 0 if result.passed and not row["reports"] else 1
 
 
-def print_counters(path: Path, row: dict[str, Any], output: Output) -> None:
-    """The counters beside the source lines that they belong to, and the totals."""
-    lines = path.read_text().splitlines()
-    table = Output()
-    output.text()
-    for counter in row["counters"]:
-        unit = "sectors" if counter["space"] == "global" else "wavefronts"
-        source = lines[counter["line"] - 1].strip() if 0 < counter["line"] <= len(lines) else ""
-        cells = counter | {"per_request": counter[f"{unit}_per_request"], "source": source}
-        table.row(cells, COUNTERS)
-    output.text("\nPer request: sectors of 32 bytes (global), wavefronts (shared). Bytes: per lane.")
-    width = max((len(name) for name in row["totals"]), default=0)
-    for name, value in row["totals"].items():
+def print_totals(totals: dict[str, int], output: Output) -> None:
+    """The totals of a run, one a line."""
+    width = max((len(name) for name in totals), default=0)
+    for name, value in totals.items():
         output.text(f"{name.replace('_', ' '):{width}}  {value:>15,}")
 
 

@@ -8,27 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from helpers.tables import Column, line
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table. key: of the row; width: in characters, negative for numbers, which stand at the right."""
-
-    key: str
-    title: str
-    width: int
-    format: str = ""   # a format specification, for numbers
-
-    def cell(self, value: Any) -> str:
-        """A value as text of this width (longer text is not cut)."""
-        if value is None or isinstance(value, float) and not math.isfinite(value):
-            text = "-"
-        elif isinstance(value, bool):
-            text = "yes" if value else "no"
-        elif isinstance(value, int | float):
-            text = format(value, self.format)
-        else:
-            text = str(value)
-        return text.rjust(-self.width) if self.width < 0 else text.ljust(self.width)
+__all__ = ["Column", "Output", "in_colour"]
 
 
 @dataclass
@@ -47,9 +29,9 @@ class Output:
         if columns is not self._columns:
             if self._columns is not None:
                 print()
-            print(_line(column.cell(column.title) for column in columns))
+            print(line(column.cell(column.title) for column in columns))
             self._columns = columns
-        print(_line(column.cell(row.get(column.key)) for column in columns), flush=True)
+        print(line(column.cell(row.get(column.key)) for column in columns), flush=True)
 
     def text(self, text: str = "") -> None:
         """Words for people only; they don't appear in JSON."""
@@ -70,10 +52,6 @@ class Output:
 def in_colour() -> bool:
     """Whether to colour text: on a terminal, unless NO_COLOR is set."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-
-def _line(cells: Any) -> str:
-    return "  ".join(cells).rstrip()
 
 
 def _plain(value: Any) -> Any:

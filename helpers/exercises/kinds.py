@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from helpers.cache import cache_directory
 from helpers.errors import ArgumentError, BackendError, CompileError, CourseError
 from helpers.rungs import find_rung
+from helpers.variants import edit, save_text
 
 if TYPE_CHECKING:
     from helpers.kernel import Emulation
@@ -237,30 +237,7 @@ class KernelChange(Exercise):
             return "the text is empty: start from the kernel of the rung."
         if text == rung.path.read_text(encoding="utf-8"):
             return f"this is {rung.path.name} as it was: change it first."
-        file = cache_directory("exercises") / f"{self.id}.cu"
-        file.write_text(text, encoding="utf-8")
-        return {"file": file}
-
-
-def edit(rung: str | int, *replacements: tuple[str, str]) -> str:
-    """The text of a rung's kernel with some text replaced: `edit(1, ("old", "new"), ...)`. The file stays as it is.
-
-    Raises ArgumentError if an old text is not in the kernel, or is there more than once.
-    """
-    chosen = find_rung(rung)
-    text = chosen.path.read_text(encoding="utf-8")
-    for pair in replacements:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and pair[0] for part in pair)):
-            raise ArgumentError(f"replacement {pair!r} is not a pair of texts: give (old, new), the old one not empty.")
-        old, new = pair
-        found = text.count(old)
-        if found != 1:
-            places = "is not there" if found == 0 else f"is there {found} times"
-            raise ArgumentError(
-                f"text {old!r} {places} in {chosen.path.name}: give text that is there once, copied from the kernel."
-            )
-        text = text.replace(old, new)
-    return text
+        return {"file": save_text(text, self.id)}
 
 
 def _values(answer: Any) -> tuple[float, ...] | None:

@@ -47,6 +47,12 @@ class Prediction:
         """Measured TFLOP/s over the predicted bound: 1 is the bound itself."""
         return measured / self.limit.tflops
 
+    @property
+    def in_turn(self) -> float:
+        """TFLOP/s if the two lowest resources took turns instead of working at the same time: their times add up."""
+        first, second = sorted(bound.tflops for bound in self.bounds)[:2]
+        return 1 / (1 / first + 1 / second)
+
     def report(self, measured: float) -> str:
         """Bound, measured, gap, in one line."""
         return (

@@ -27,6 +27,12 @@ class TileTraffic:
     a_reads: int
     b_reads: int
 
+    def __str__(self) -> str:
+        return (
+            f"tile {self.tile_m} x {self.tile_n}: {self.loaded_bytes / 1e9:,.3f} GB loaded, "
+            f"{self.intensity:.3g} FLOP per byte"
+        )
+
     @property
     def loaded_bytes(self) -> int:
         """Bytes of A and B that are loaded."""
@@ -80,6 +86,12 @@ class SharedLoads:
     tile_n: int
     loads: float
     values: int
+
+    def __str__(self) -> str:
+        return (
+            f"thread tile {self.tile_m} x {self.tile_n}: {self.values} values in {self.loads:.3g} loads for "
+            f"{self.tile_m * self.tile_n} multiply-adds, {self.loads_per_fma:.3g} loads each"
+        )
 
     @property
     def loads_per_fma(self) -> float:

@@ -27,6 +27,13 @@ class Occupancy:
     warps_per_cta: int
     max_warps: int
 
+    def __str__(self) -> str:
+        ctas = f"{self.ctas_per_sm} CTA{'s' * (self.ctas_per_sm != 1)}"
+        return (
+            f"{ctas} of {self.warps_per_cta} warps on an SM, limited by {' and '.join(self.limiters)}: "
+            f"{self.warps} of {self.max_warps} warps, an occupancy of {self.fraction:.3g}"
+        )
+
     @property
     def ctas_per_sm(self) -> int:
         """CTAs that fit: the smallest of the limits."""
@@ -88,6 +95,12 @@ class Waves:
 
     tiles: int
     slots: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tiles:,} CTA{'s' * (self.tiles != 1)} in {self.count:,} wave{'s' * (self.count != 1)} of "
+            f"{self.slots:,}, {self.tail:,} in the last: {self.efficiency:.1%} of the places filled"
+        )
 
     @property
     def count(self) -> int:
