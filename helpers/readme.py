@@ -67,8 +67,9 @@ def _tflops(value: float) -> str:
 
 def _ratio(record: Measurement) -> str:
     interval = record.ratio_interval
-    digits = 3 if record.ratio >= 0.1 else 4
-    return f"{record.ratio:.{digits}f} ({interval.low:.{digits}f} to {interval.high:.{digits}f})"
+    values = (record.ratio, interval.low, interval.high)
+    median, low, high = (f"{value:.3f}" if value >= 0.1 else f"{value:.3g}" for value in values)
+    return f"{median} ({low} to {high})"
 
 
 def _published(rung: Rung, entry: str, figures: Iterable[Published]) -> str:

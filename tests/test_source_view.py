@@ -103,7 +103,8 @@ def test_an_entry_is_shown_with_its_comment():
     text = repr(show_source(1, entry="matmul_uncoalesced"))
     assert "matmul_uncoalesced(" in text and "The lanes of a warp lie along a column" in text
     assert "lie along a row of C" not in text and text.rstrip().endswith("}")
-    assert re.search(r"^28 .*__global__|^29 .*matmul\(", repr(show_source(1, entry="matmul")), re.MULTILINE)
+    plain = repr(show_source(1, entry="matmul"))
+    assert "matmul(" in plain and "lie along a row of C" in plain and "matmul_uncoalesced(" not in plain
     with pytest.raises(ArgumentError, match="entry 'nothing' is not in 01_coalescing.cu"):
         show_source(1, entry="nothing")
 

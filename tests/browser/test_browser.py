@@ -21,7 +21,7 @@ NOTEBOOKS = [] if os.environ.get("HOPPER_SAMPLE_ONLY") else sorted(path.name for
 SAMPLE = "sample é.ipynb"
 SAMPLE_CELLS = (
     "from helpers.source_view import show_lines, show_sass, show_source\nshow_source(2)",
-    "show_lines(1, 28, 35)",
+    "show_lines(2, 1, 9)",
     "show_sass('LDG.E R1, [R2]\\nFFMA R0, R1, R4, R0\\nSTG.E [R8], R0', highlight='LDG|STG')",
     "import matplotlib.pyplot as plt\nplt.plot([1, 2, 4])\nplt.show()",
 )
