@@ -342,6 +342,7 @@ def test_resources_that_take_turns():
     prediction = predict(3)
     issue, wavefronts = sorted(bound.tflops for bound in prediction.bounds)[:2]
     assert prediction.in_turn == pytest.approx(issue * wavefronts / (issue + wavefronts))
+    assert predict(3, swizzle=True).in_turn > 1.5 * prediction.in_turn   # arithmetic does not count twice
     assert prediction.limit.tflops / 2 <= prediction.in_turn < prediction.limit.tflops
 
 

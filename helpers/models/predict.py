@@ -49,9 +49,11 @@ class Prediction:
 
     @property
     def in_turn(self) -> float:
-        """TFLOP/s if the two lowest resources took turns instead of working at the same time: their times add up."""
-        first, second = sorted(bound.tflops for bound in self.bounds)[:2]
-        return 1 / (1 / first + 1 / second)
+        """TFLOP/s if issue slots and wavefronts took turns instead of working at the same time: their times add up.
+
+        (The arithmetic is no third one: a multiply-add is done while its issue slot lasts.)
+        """
+        return 1 / sum(1 / bound.tflops for bound in self.bounds if bound.name.endswith(("slots", "wavefronts")))
 
     def report(self, measured: float) -> str:
         """Bound, measured, gap, in one line."""
