@@ -129,6 +129,20 @@ class Profile:
     date: str
     launches: tuple[Launch, ...]
 
+    def __str__(self) -> str:
+        """Two lines on the largest launch: whose counters they are, and what notebook 1 speaks of."""
+        largest = max(self.launches, key=lambda item: item.m * item.n * item.k)
+        size = size_name(largest.m, largest.n, largest.k)
+        name = f"{file_name(self.rung, self.entry)}, N={size}: ncu, recorded on {self.device.name}, {self.date[:10]}"
+        facts = (
+            (largest.sectors_per_load, "{:.3g} sectors a load"),
+            (largest.sectors_per_store, "{:.3g} a store"),
+            (largest.counters.get("l1_hit_rate_pct"), "L1 answers {:.3g}%"),
+            (largest.counters.get("lsu_wavefront_pct"), "wavefronts in use {:.2g}%"),
+            (largest.counters.get("issue_active_pct"), "issue slots {:.2g}%"),
+        )
+        return f"{name}\n    " + ", ".join(words.format(value) for value, words in facts if value is not None)
+
     def launch(self, m: int, n: int, k: int) -> Launch | None:
         """The launch at a size, or None."""
         return next((item for item in self.launches if (item.m, item.n, item.k) == (m, n, k)), None)

@@ -11,7 +11,7 @@ import pytest
 from helpers import profile
 from helpers.device import Device
 from helpers.errors import BackendError, RecordError
-from helpers.profile import METRICS, Launch, Profile
+from helpers.profile import METRICS, Launch, Profile, find_profile
 from helpers.rungs import RUNGS, find_rung
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
@@ -207,3 +207,10 @@ def test_profiles_in_the_tree_are_valid_and_of_the_current_code():
             found = profile.find_profile(rung, entry)
             if found is not None and found.device.compute_capability == "9.0":
                 assert found.code_hash == load(rung, backend="emulator", entry=entry).code_hash, f"{rung.name}.{entry}"
+
+
+@pytest.mark.parametrize("entry, sectors", [("matmul", "1.5 sectors a load, 2 a store"),
+                                            ("matmul_uncoalesced", "16.5 sectors a load, 32 a store")])
+def test_a_profile_in_words_as_notebook_1_shows_it(entry, sectors):
+    text = str(find_profile("01_coalescing", entry))
+    assert "N=1024: ncu, recorded on NVIDIA H200, 2026-" in text and sectors in text and "L1 answers 9" in text
