@@ -91,6 +91,27 @@ def test_a_missing_entry_or_file_is_named(tmp_path):
         compile_kernel(tmp_path / "missing.cu", ("k",))
 
 
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [("__global__", 'write extern "C" before it'), ('extern "C"', "is no kernel: write __global__ before its type")],
+)
+def test_a_function_that_a_gpu_could_not_launch_is_refused(tmp_path, start, words):
+    path = write(tmp_path, f"{start} void k(int* out) {{ out[0] = 1; }}\n")
+    with pytest.raises(CompileError, match=words):
+        compile_kernel(path, ("k",))
+
+
+def test_launch_bounds_hold(tmp_path):
+    bounds = "__launch_bounds__(2 * (N / 4), 3)"
+    text = f'constexpr int N = 64;\nextern "C" __global__ void {bounds}\nk(int* out) {{ out[0] = N; }}\n'
+    module = compile_kernel(write(tmp_path, text), ("k",))
+    out = np.zeros(1, np.int32)
+    module.launch("k", (1,), (32,), (out,))
+    with pytest.raises(ArgumentError, match="block has 64 threads, and the __launch_bounds__ of k in .* allow 32"):
+        module.launch("k", (1,), (8, 8), (out,))
+    assert out[0] == 64
+
+
 def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(BackendError, match=r"CXX is 'no-such-compiler', which is not a program .* install g\+\+"):
@@ -171,6 +192,11 @@ def test_source_text():
     assert source.dynamic_shared_names(shared) == ("a", "b")
     text = "template <int N> __global__ void __launch_bounds__(N * 2) f(const int* __restrict__ A, int n) {}"
     assert source.kernel_names(text) == {"f"}
+    assert source.launch_bounds(text, "f<3>") == "N * 2" and source.launch_bounds(text, "g") is None
+    text_of_two = "__global__ void __launch_bounds__(max(a, b),\n 2) g() {}  __global__ void f(int n) {}"
+    assert source.kernel_names(text_of_two) == {"f", "g"}
+    assert source.launch_bounds(text_of_two, "g") == "max(a, b), 2" and source.launch_bounds(text_of_two, "f") is None
+    assert source.kernel_names("__global__ void __launch_bounds__(3") == frozenset()
     assert source.parameter_names(text, "f<3>") == ("A", "n")
     assert source.parameter_names("void g(int (*f)(int)) {}", "g") == ()
 

@@ -137,6 +137,13 @@ def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
     The file is included by value, so that its `#include "..."` finds the emulator's headers before the GPU's, and
     under its own name, so that messages and line numbers are those of the file.
     """
+    code = source.code_only(text)
+    # Those of a template depend on its parameters, whose names mean nothing here.
+    bounds_of_entries = [
+        (number, bounds)
+        for number, entry in enumerate(entries)
+        if "<" not in entry and (bounds := source.launch_bounds(code, entry))
+    ]
     return "\n".join([
         '#include "emulator/cuda.h"',
         f'#line 1 "{name}"',
@@ -146,6 +153,7 @@ def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
         f"extern thread_local char {DYNAMIC_SHARED}[];",
         f'extern "C" char* emulator_dynamic() {{ return {DYNAMIC_SHARED}; }}',
         *(f"EMULATOR_ENTRY({number}, {entry})" for number, entry in enumerate(entries)),
+        *(f"EMULATOR_BOUNDS({number}, {bounds})" for number, bounds in bounds_of_entries),
         "",
     ])
 
@@ -179,6 +187,8 @@ def _check_source(path: Path, code: str, entries: Sequence[str]) -> None:
     for entry in entries:
         if not source.has_function(code, entry):
             raise ArgumentError(f"entry {entry!r} is not in {path.name}: give the name of one of its functions.")
+        if source.base_name(entry) not in source.kernel_names(code):
+            raise CompileError(f"{entry} of {path.name} is no kernel: write __global__ before its type.")
 
 
 def _read(path: Path) -> str:

@@ -95,6 +95,9 @@ class EmulatedModule:
         except (OSError, ValueError) as error:
             raise BackendError(f"The compiled kernel {library} cannot be loaded ({error}): delete the file.") from None
         for entry in entries:
+            # On the GPU a kernel is found by its name, which C++ would change.
+            if "<" not in entry and not hasattr(self._library, entry):
+                raise CompileError(f'{entry} of {path.name} cannot be found by its name: write extern "C" before it.')
             size = self.static_shared_bytes(entry)
             if size > MAX_STATIC_SHARED_BYTES:
                 raise CompileError(
@@ -223,6 +226,12 @@ class EmulatedModule:
         threads = block[0] * block[1] * block[2]
         if threads > MAX_THREADS:
             raise ArgumentError(f"block has {threads} threads: a CTA can have {MAX_THREADS}.")
+        largest = self._largest_block(self.entries.index(entry))
+        if threads > largest:
+            raise ArgumentError(
+                f"block has {threads} threads, and the __launch_bounds__ of {entry} in {self.path.name} allow "
+                f"{largest}: launch fewer, or raise the bound."
+            )
         static_bytes = self.static_shared_bytes(entry)
         if shared_bytes < 0 or static_bytes + shared_bytes > MAX_SHARED_BYTES:
             raise ArgumentError(
@@ -233,6 +242,11 @@ class EmulatedModule:
             raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
         if tuple(cluster) != (1,) * len(tuple(cluster)):
             raise ArgumentError(f"cluster is {tuple(cluster)}: the emulator runs clusters of one CTA only.")
+
+    def _largest_block(self, number: int) -> int:
+        """Threads that the `__launch_bounds__` of an entry allow."""
+        function = getattr(self._library, f"emulator_bounds_{number}", None)
+        return MAX_THREADS if function is None else int(function())
 
     def _parameters(self, number: int) -> list[protocol.Parameter]:
         out = (protocol.Parameter * 64)()

@@ -1,6 +1,7 @@
 """What the emulator must know of a kernel's source before a compiler sees it. Plain text work, no parser."""
 
 import re
+from collections.abc import Iterator
 
 # Comments, and strings with their quotes; what is left is code.
 _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
@@ -27,11 +28,35 @@ def dynamic_shared_names(code: str) -> tuple[str, ...]:
 
 def kernel_names(code: str) -> frozenset[str]:
     """The names of the `__global__` functions."""
-    names = set()
+    return frozenset(name for name, _ in _kernels(code))
+
+
+def launch_bounds(code: str, entry: str) -> str | None:
+    """The arguments of a kernel's `__launch_bounds__`, as they stand in the code; None if it has none."""
+    return next((bounds for name, bounds in _kernels(code) if name == base_name(entry) and bounds), None)
+
+
+def _kernels(code: str) -> Iterator[tuple[str, str | None]]:
+    """Name and launch bounds of each `__global__` function, in the order of the code."""
     for start in re.finditer(r"\b__global__\b", code):
-        called = re.finditer(r"\b(\w+)\s*\(", code[start.end():])
-        names.add(next((match[1] for match in called if match[1] not in _ATTRIBUTES), ""))
-    return frozenset(names - {""})
+        place, bounds = start.end(), None
+        while called := re.compile(r"\b(\w+)\s*\(").search(code, place):
+            if called[1] not in _ATTRIBUTES:
+                yield called[1], bounds
+                break
+            place = _closing(code, called.end())
+            if called[1] == "__launch_bounds__":
+                bounds = " ".join(code[called.end():place].split())
+
+
+def _closing(code: str, place: int) -> int:
+    """Where the parenthesis is closed that was opened just before `place`; the end if it is not."""
+    depth = 1
+    for match in re.compile(r"[()]").finditer(code, place):
+        depth += 1 if match[0] == "(" else -1
+        if depth == 0:
+            return match.start()
+    return len(code)
 
 
 def has_function(code: str, entry: str) -> bool:

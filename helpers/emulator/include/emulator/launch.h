@@ -55,3 +55,9 @@ int emulator_parameters(void (*)(T...), EmulatorParameter* out) {
     extern "C" int emulator_parameters_##NUMBER(EmulatorParameter* out) {            \
         return emulator_parameters(__VA_ARGS__, out);                                \
     }
+
+// Exports the largest block of entry number NUMBER, the first argument of its __launch_bounds__.
+constexpr int emulator_largest_block(int threads, ...) { return threads; }
+
+#define EMULATOR_BOUNDS(NUMBER, ...) \
+    extern "C" int emulator_bounds_##NUMBER() { return emulator_largest_block(__VA_ARGS__); }
