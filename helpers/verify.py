@@ -25,6 +25,8 @@ MAX_RELATIVE_ERROR = 4e-3   # Frobenius norm; rounding to bf16 alone makes 1.66e
 FILLING = 0x7FE5            # bits of C before the launch: a NaN; arithmetic makes 0x7FC0, 0x7FFF or 0xFFC0
 NAN_BAND = 0x7FC0           # bits round A and B: whoever reads them gets NaN
 GUARD_BAND = 0x4A3D         # bits round C: a number, so that a NaN written there shows as well
+LONG_TILES = 9              # of the shapes that are long along one axis: more than 8, so that a wrap at 8 shows
+LONG_K = 1025               # at least; so that an index that wraps at 256 or 1024 shows
 GUARD_UNIT = 128            # values, 256 bytes: keeps the matrices between the bands aligned
 
 
@@ -142,7 +144,8 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     """Shapes (M, N, K) that a rung is verified on, from its tile, its multiples and the stages of its pipeline.
 
     K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many. M, N and
-    K differ. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one more than a tile.
+    K differ, and each is long once, for mistakes that come after some tiles or steps. Where a rung takes ragged sizes,
+    they are ragged: single elements, less than a tile, one more than a tile.
     """
     rows, columns, depth = rung.tile
     stages = getattr(rung, "stages", 1)
@@ -163,6 +166,12 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
             2 * columns + ragged_n,
             3 * depth + rung.multiples[2],
         ))
+    short_m, short_n = _up(8, rung.multiples[0]), _up(8, rung.multiples[1])
+    shapes += [
+        (LONG_TILES * rows - ragged_m, short_n, _up(depth, rung.multiples[2])),
+        (short_m, LONG_TILES * columns - ragged_n, _up(depth, rung.multiples[2])),
+        (short_m, short_n, _up(LONG_K, rung.multiples[2])),
+    ]
     if rung.multiples == (1, 1, 1):
         shapes += [(33, 65, 17), (129, 31, 100)]
     return list(dict.fromkeys(shapes))

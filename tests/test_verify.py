@@ -291,7 +291,8 @@ def test_default_sizes(rung):
     assert {1, 2} <= steps and max(steps) >= 5
     assert all(size % multiple == 0 for shape in sizes for size, multiple in zip(shape, rung.multiples, strict=True))
     assert any(len(set(shape)) == 3 for shape in sizes)
-    assert any(m > rows for m, _, _ in sizes) and any(n > columns for _, n, _ in sizes)
+    assert any(m > 8 * rows for m, _, _ in sizes) and any(n > 8 * columns for _, n, _ in sizes)
+    assert any(k > 1024 for _, _, k in sizes)
     if rung.multiples == (1, 1, 1):
         assert {(1, 1, 1), (33, 65, 17), (129, 31, 100)} <= set(sizes)
     assert not any(shape == other for shape, other in combinations(sizes, 2))

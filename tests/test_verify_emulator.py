@@ -72,6 +72,25 @@ def test_spoiled_kernels_are_rejected(tmp_path, rung, changes, words):
     assert words in result.reason
 
 
+LATE = {
+    "k wraps at 256": (1, ("size_t(k) * N", "size_t(k & 255) * N")),
+    "only 16 steps": (3, ("k0 < K;", "k0 < K && k0 < 16 * BK;")),
+    "a step without its barrier": (
+        3,
+        ("__syncthreads();   // nobody", "if (k0 != 10 * BK) __syncthreads();   // nobody"),
+    ),
+    "rows of tiles wrap at 8": (3, ("(A) + blockIdx.y", "(A) + blockIdx.y % 8")),
+    "columns of tiles wrap at 8": (3, ("(B) + blockIdx.x", "(B) + blockIdx.x % 8")),
+}
+
+
+@pytest.mark.parametrize(("rung", "change"), LATE.values(), ids=list(LATE))
+def test_mistakes_after_many_tiles_or_steps_are_rejected(tmp_path, rung, change):
+    kernel = load(rung, "emulator", file=spoiled(tmp_path, rung, change))
+    assert verify(kernel, find_rung(rung).tile).passed
+    assert not verify(kernel).passed
+
+
 def test_call_raises_what_the_emulator_reports(tmp_path):
     file = spoiled(tmp_path, 1, ("row >= M || column >= N", "column >= N"))
     kernel = load(1, "emulator", file=file)
