@@ -1,6 +1,7 @@
 """bf16 matrices for both backends: NumPy arrays for the emulator, CuPy arrays for the GPU."""
 
 import math
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +46,7 @@ def random_matrix(rows: int, columns: int, seed: int, backend: str = "auto", sca
     _require_integer("seed", seed, 0)
     if not math.isfinite(scale):
         raise ArgumentError(f"scale is {scale}: it must be a finite number.")
+    require_memory(8 * rows * columns, f"a matrix of {rows:,} x {columns:,}")
     values = np.random.default_rng(seed).standard_normal((rows, columns), dtype=np.float32)
     if scale != 1.0:
         values *= np.float32(scale)
@@ -75,6 +77,28 @@ def to_host(matrix: Any) -> np.ndarray:
     if isinstance(matrix, np.ndarray):
         return matrix
     return matrix.view(np.uint16).get().view(BFLOAT16)
+
+
+def require_memory(needed: int, what: str) -> None:
+    """Raises ArgumentError if `what` needs more bytes than the machine has free.
+
+    Linux would grant them and end the process when they are used.
+    """
+    free = free_memory()
+    if free is not None and needed > free:
+        raise ArgumentError(
+            f"The size is too large for this machine: {what} needs about {needed / 2**30:,.1f} GiB of memory and "
+            f"{free / 2**30:,.1f} GiB are free; give a smaller one."
+        )
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that the machine can still give, None if it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError, StopIteration):
+        return None
 
 
 def _require_integer(name: str, value: int, least: int) -> None:

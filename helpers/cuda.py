@@ -83,7 +83,7 @@ def compile_cubin(path: Path, defines: Mapping[str, str | int] | None = None, ar
         *(f"-D{name}={value}" for name, value in sorted(checked_defines(defines).items())),
     )
     key = _content_key(path, include_directories, options)
-    stored = cache_directory("cuda") / f"{path.stem}-{key}.cubin"
+    stored = cache_directory("cuda") / f"{path.stem[:100]}-{key}.cubin"
     return _read_cached(stored) or _compile(path, options, include_directories, stored, arch)
 
 

@@ -139,7 +139,9 @@ class Kernel:
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The functions of the file that can be launched: the rung's and its twins, and this one."""
+        """The functions of the file that can be launched: the rung's and its twins; of another file, this one."""
+        if self.path != self.rung.path:
+            return (self.entry,)
         return tuple(dict.fromkeys((self.rung.entry, *self.rung.twins, self.entry)))
 
     @property
@@ -312,7 +314,8 @@ def _kernel(
 ) -> Kernel:
     path = rung.path if file is None else Path(file)
     if not path.is_file():
-        raise ArgumentError(f"The kernel file {path} does not exist: give the path of a .cu file.")
+        what = "is a folder" if path.is_dir() else "is no file" if path.exists() else "does not exist"
+        raise ArgumentError(f"The kernel file {path} {what}: give the path of a .cu file.")
     known = (rung.entry, *rung.twins)
     if entry is not None and file is None and entry not in known:
         raise ArgumentError(f"entry {entry!r} is not in {path.name}: give {' or '.join(map(repr, known))}.")

@@ -3,6 +3,7 @@
 Add a rung by adding a `Rung` to `RUNGS`; nothing else in the package names a kernel file.
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def find_rung(name: "str | int | Rung") -> Rung:
     if isinstance(name, Rung):
         return name
     text = str(name).strip()
-    if text.isdigit():
+    if re.fullmatch(r"[0-9]{1,3}", text):
         found = [rung for rung in RUNGS if rung.number == int(text)]
     else:
         found = [rung for rung in RUNGS if text and rung.name.startswith(text)]
@@ -103,4 +104,4 @@ def find_rung(name: "str | int | Rung") -> Rung:
         return found[0]
     names = ", ".join(rung.name for rung in RUNGS)
     problem = "is not a rung" if not found else "fits several rungs"
-    raise ArgumentError(f"rung {text!r} {problem}: give one of {names}, its number, or a unique prefix.")
+    raise ArgumentError(f"rung {text[:40]!r} {problem}: give one of {names}, its number, or a unique prefix.")

@@ -14,7 +14,7 @@ import numpy as np
 
 from helpers import gpu
 from helpers.arguments import check_sizes
-from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, to_host
+from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, require_memory, to_host
 from helpers.diagnosis import describe_difference, describe_missing, describe_nan, describe_wrong
 from helpers.errors import ArgumentError
 from helpers.kernel import Kernel, KernelFault
@@ -27,6 +27,7 @@ NAN_BAND = 0x7FC0           # bits round A and B: whoever reads them gets NaN
 GUARD_BAND = 0x4A3D         # bits round C: a number, so that a NaN written there shows as well
 LONG_TILES = 9              # of the shapes that are long along one axis: more than 8, so that a wrap at 8 shows
 LONG_K = 1025               # at least; so that an index that wraps at 256 or 1024 shows
+INPUT_BYTES, OUTPUT_BYTES = 16, 32   # host memory that a verification takes for each element
 GUARD_UNIT = 128            # values, 256 bytes: keeps the matrices between the bands aligned
 
 
@@ -221,6 +222,9 @@ def _outcome(kernel: Kernel, m: int, n: int, k: int, result: Check) -> Verificat
 
 
 def _operands(kernel: Kernel, m: int, n: int, k: int, seed: int) -> tuple[Any, Any]:
+    if kernel.backend == "emulator":   # bf16 copies, and the fp32 and fp64 arrays of the comparison
+        needed = INPUT_BYTES * (m * k + k * n) + OUTPUT_BYTES * m * n
+        require_memory(needed, f"checking {m:,} x {n:,} x {k:,}")
     A = random_matrix(m, k, 2 * seed, kernel.backend)
     B = random_matrix(k, n, 2 * seed + 1, kernel.backend)
     return _guarded_copy(A), _guarded_copy(B)

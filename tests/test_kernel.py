@@ -334,6 +334,8 @@ def test_rules():
         (dict(rung=1, backend="gpu"), "backend 'gpu' is not known: give 'auto', 'cuda' or 'emulator'"),
         (dict(rung=1, entry="nothing"), "entry 'nothing' is not in .*: give 'matmul' or 'matmul_uncoalesced'"),
         (dict(rung=1, file="missing.cu"), "kernel file missing.cu does not exist"),
+        (dict(rung=1, file="/"), "kernel file / is a folder: give the path of a .cu file"),
+        (dict(rung=1, file="/dev/null"), "kernel file /dev/null is no file"),
         (dict(rung=1, defines={"A B": 1}), "define 'A B' is not a C identifier"),
         (dict(rung=1, defines={"X": "1; y"}), "define X has the value '1; y'"),
         (dict(rung=1, defines={"X": True}), "define X has the value True"),
@@ -407,3 +409,21 @@ def test_the_table_of_an_emulation_fits_and_names_its_lines():
     assert "unpack(A_tile[chunk_index(thread_row + 8 * i, k_chunk)], a[i]);" in emulation.table(width=None)
     with pytest.raises(ArgumentError, match=r"array 'X': give one of A \(load\), A_tile \(load\)"):
         emulation.counter("X")
+
+
+def test_another_file_needs_no_twins(use_gpu, tmp_path):
+    use_gpu(None)
+    path = tmp_path / "mine.cu"
+    path.write_text('extern "C" __global__ void mine(int* out) {}\n')
+    assert load(1, "emulator", file=path, entry="mine").entries == ("mine",)
+    assert load(1, "emulator").entries == ("matmul", "matmul_uncoalesced")
+
+
+def test_a_size_that_does_not_fit_the_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("helpers.arrays.free_memory", lambda: 2**30)
+    with pytest.raises(ArgumentError, match=r"a matrix of 20,000 x 20,000 needs about 3.0 GiB of memory and 1.0 GiB"):
+        random_matrix(20_000, 20_000, 0, "emulator")
+    with pytest.raises(ArgumentError, match=r"checking 9,000 x 9,000 x 64 needs about 2.4 GiB"):
+        emulate(1, (9_000, 9_000, 64))
+    monkeypatch.setattr("helpers.arrays.free_memory", lambda: None)
+    assert random_matrix(3, 4, 0, "emulator").shape == (3, 4)

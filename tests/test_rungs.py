@@ -23,7 +23,7 @@ def test_a_rung_is_found_by_number_name_or_prefix(name):
     assert find_rung(find_rung(name)) is find_rung(3)
 
 
-@pytest.mark.parametrize("name", ["", " ", "99", "-1", "3.0", "register", "03_x", None])
+@pytest.mark.parametrize("name", ["", " ", "99", "-1", "3.0", "register", "03_x", None, "²", "٣", "9" * 5000])
 def test_unknown_rungs_are_refused(name):
     with pytest.raises(ArgumentError, match="is not a rung: give one of 01_coalescing"):
         find_rung(name)
