@@ -208,7 +208,7 @@ def test_an_array_may_be_given_twice_and_views_may_overlap():
     "change, words",
     [
         ({"entry": "other"}, "entry 'other' was not compiled: give one of indices"),
-        ({"arguments": ()}, "indices has 1 parameters but got 0 arguments"),
+        ({"arguments": ()}, "indices has 1 parameters but is launched with 0 arguments"),
         ({"arguments": (3,)}, "out of indices is a int: a pointer needs a NumPy array"),
         ({"arguments": (np.zeros((4, 4), np.int32).T[:, 1:],)}, "out of indices is not contiguous"),
         ({"arguments": (np.zeros(0, np.int32),)}, "out of indices is empty"),

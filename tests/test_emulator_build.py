@@ -78,6 +78,36 @@ def test_asm_is_refused_by_name(tmp_path):
         compile_kernel(write(tmp_path, text), ("k",))
 
 
+@pytest.mark.parametrize("name", ['a"b.cu', "a:b.cu", "a\nb.cu", "a\\b.cu"])
+def test_a_file_name_that_no_compiler_can_speak_of_is_refused(tmp_path, name):
+    path = write(tmp_path, "__global__ void k(int* out) { out[0] = 1; }\n", name)
+    with pytest.raises(ArgumentError, match="rename it"):
+        compile_kernel(path, ("k",))
+
+
+def test_umlauts_blanks_and_a_byte_order_mark_are_fine(tmp_path):
+    folder = tmp_path / "für alle"
+    folder.mkdir()
+    path = folder / "größer $x %s.cu"
+    path.write_text("\ufeff" + HEAD + 'extern "C" __global__ void k(int* out) { *out = 1; }\n', encoding="utf-8")
+    assert compile_kernel(path, ("k",)).entries == ("k",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('int g();\nextern "C" __global__ void k(int* out) { *out = g(); }', r"kernel.cu:\d+: g\(\) is declared but"),
+        ('extern "C" __global__ int k(int* out) { return 1; }', "cannot be launched .*they must be `__global__ void`"),
+        ('extern "C" __global__ void k(int& out) { out = 1; }', "cannot be launched .*they must be `__global__ void`"),
+        ('#include "nowhere.h"\n__global__ void k(int* out) {}', "kernel.cu:2: nowhere.h: No such file"),
+    ],
+)
+def test_code_that_cannot_be_linked_or_launched_is_named(tmp_path, text, words):
+    with pytest.raises(CompileError, match=words) as caught:
+        compile_kernel(write(tmp_path, text + "\n"), ("k",))
+    assert "\n" not in str(caught.value)
+
+
 def test_too_much_static_shared_memory_is_refused(tmp_path):
     text = 'extern "C" __global__ void k(int* p) {\n    __shared__ int s[12289];\n    s[*p] = 1, *p = s[0];\n}\n'
     with pytest.raises(CompileError, match=r"k of kernel\.cu declares 49156 bytes .* 49152: .*extern __shared__"):

@@ -22,7 +22,8 @@ class PreparedArguments:
     def __init__(self, entry: str, parameters: Sequence[Parameter], values: Sequence[Any], names: Sequence[str]):
         if len(values) != len(parameters):
             raise ArgumentError(
-                f"{entry} has {len(parameters)} parameters but got {len(values)} arguments: give one for each."
+                f"{entry} has {len(parameters)} parameters but is launched with {len(values)} arguments: "
+                "make the two agree."
             )
         self._arrays: list[np.ndarray] = []
         self._storage: list[ctypes.Array] = []

@@ -86,7 +86,7 @@ def build_kernel(
     headers = [*sorted(INCLUDE.rglob("*")), *sorted(path.parent.glob("*.cuh")), *sorted(path.parent.glob("*.h"))]
     contents = [header.read_bytes() for header in headers if header.is_file()]
     key = _key(compiler.version, machine_identity(), runtime.name, flags, settings, unit, assembly, *contents)
-    library = runtime.parent / f"{path.stem}-{key}.so"
+    library = runtime.parent / f"{path.stem[:100]}-{key}.so"
     if library.exists():
         return library
     with _scratch(library.parent) as scratch:
@@ -99,7 +99,7 @@ def build_kernel(
         dynamic = scratch / "dynamic.s"
         dynamic.write_text(assembly, encoding="utf-8")
         link = [*compiler.command, "-shared", str(compiled), str(dynamic), str(runtime), "-Wl,-rpath,$ORIGIN"]
-        link += ["-o", str(built)]
+        link += ["-Wl,-z,defs", "-o", str(built)]
         _compile(link, path.name)
         _install(built, library)
     return library
@@ -160,6 +160,11 @@ def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
 
 def compile_error(log: str, name: str) -> CompileError:
     """The compiler's first error in one sentence, at the kernel's own line; `log` has the rest."""
+    missing = re.search(r"undefined (?:reference to|symbol:) [`']?([^'\n]+)", log)
+    if missing:
+        found = re.search(rf"{re.escape(name)}:\d+", log)
+        place = found[0] if found else name
+        return CompileError(f"{place}: {missing[1]} is declared but not defined: define it in this file.")
     first = re.search(r"^([^\n:]+):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
     if first is None:
         last = next((line for line in reversed(log.splitlines()) if line.strip()), "no message")
@@ -170,14 +175,23 @@ def compile_error(log: str, name: str) -> CompileError:
         used = re.search(rf"(?:^|/){re.escape(name)}:(\d+)", log, re.MULTILINE)
         if used:
             line = used[1]
-        elif file == LAUNCH_FILE:
-            return CompileError(f"{name} compiles, but its functions cannot be launched: {message.rstrip('.')}.")
+        elif file == LAUNCH_FILE or file.endswith("emulator/launch.h"):
+            return CompileError(
+                f"{name} compiles, but its functions cannot be launched ({message.rstrip('.')}): "
+                "they must be `__global__ void`, with parameters that are passed by value."
+            )
         else:
-            return CompileError(f"{name} does not compile: {Path(file).name}:{line}: {message.rstrip('.')}.")
+            place = f"{Path(file).name}:{line}"
+            return CompileError(f"{place}: {message.rstrip('.')}: correct the #includes and defines of {name}.")
     return CompileError(f"{name}:{line}: {message.rstrip('.')}: correct this line and compile again.")
 
 
 def _check_source(path: Path, code: str, entries: Sequence[str]) -> None:
+    if not path.name.isprintable() or set(path.name) & set(':"\\'):
+        raise ArgumentError(
+            f"The kernel file's name is {path.name!r}: compilers cannot speak of a file whose name has a quote, "
+            "a colon, a backslash or a control character; rename it."
+        )
     line = source.asm_line(code)
     if line is not None:
         raise CompileError(
@@ -193,7 +207,7 @@ def _check_source(path: Path, code: str, entries: Sequence[str]) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")   # without the mark that some editors begin a file with
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(f"The kernel file {path} cannot be read ({error}): give a .cu file in UTF-8.") from None
 
