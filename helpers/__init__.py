@@ -1,10 +1,18 @@
 """The names that the notebooks use. Everything else is imported from its module."""
 
-from helpers.benchmark import benchmark
-from helpers.kernel import Kernel, emulate, load, random_matrix
-from helpers.machine import Machine, machine
-from helpers.models.predict import predict
-from helpers.verify import Verification, verify, verify_all
+import sys
+
+try:
+    from helpers.benchmark import benchmark
+    from helpers.kernel import Kernel, emulate, load, random_matrix
+    from helpers.machine import Machine, machine
+    from helpers.models.predict import predict
+    from helpers.verify import Verification, verify, verify_all
+except KeyboardInterrupt:   # importing takes a moment; `python -m helpers...` then stops as quietly as later
+    if sys.argv[:1] != ["-m"]:
+        raise
+    print("Interrupted.", file=sys.stderr)
+    sys.exit(130)
 
 __all__ = [
     "Kernel",

@@ -2,7 +2,10 @@
 
 import sys
 
-from helpers.cli import main
-
 if __name__ == "__main__":
+    try:
+        from helpers.cli import main
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
     sys.exit(main())

@@ -1,10 +1,10 @@
 """Where compiled code is kept between runs: `build/<kind>`, or below HOPPER_CACHE if that is set."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from helpers.errors import BackendError
+from helpers.files import write_whole
 from helpers.rungs import ROOT
 
 
@@ -30,9 +30,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises BackendError if the folder cannot be written.
     """
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-            file.write(data)
-        os.replace(file.name, path)
+        write_whole(path, data)
     except OSError as error:
         raise unwritable(path.parent, error) from None
 

@@ -2,14 +2,13 @@
 
 import json
 import math
-import os
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from helpers.errors import RecordError
+from helpers.files import write_whole
 from helpers.rungs import ROOT
 
 RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
@@ -77,23 +76,12 @@ def write_json(path: Path, data: dict[str, Any], check: Callable[[dict[str, Any]
         except RecordError as error:
             raise RecordError(f"{display(path)} is in the way and damaged, so it is not overwritten; {error}") from None
     text = format_json(data) + "\n"
-    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        write_whole(path, text)
     except OSError as error:
         raise RecordError(
             f"{display(path)} cannot be written ({error.strerror}): give a folder that you may write to."
         ) from None
-    finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
     return path
 
 

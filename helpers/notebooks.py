@@ -8,7 +8,6 @@ sees. So the form on disk is fixed (nbformat 4.5, sorted keys, one-space indent,
 a run changes outputs only.
 """
 
-import argparse
 import asyncio
 import os
 import re
@@ -25,7 +24,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError, CourseError
+from helpers.files import write_whole
 from helpers.rungs import NOTEBOOK_DIR
 
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
@@ -144,11 +145,8 @@ def write_notebook(notebook: NotebookNode, path: Path) -> None:
     """
     path = Path(path)
     text = canonical_text(notebook)
-    part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text)
     except OSError as error:
         raise ArgumentError(
             f"output folder {path.parent} cannot be written ({error.strerror}): give another folder."
@@ -365,21 +363,24 @@ def _html_alts(html: str) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if a notebook has problems or cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m helpers.notebooks", description="Form and checks of notebooks.")
+    parser = Parser(prog="python -m helpers.notebooks", description="Form and checks of notebooks.")
     parser.add_argument("action", choices=("canonicalise", "check"))
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="an .ipynb file")
     options = parser.parse_args(arguments)
+    return guarded(lambda: _act(options.action, options.paths))
+
+
+def _act(action: str, paths: Sequence[Path]) -> int:
     status = 0
-    for path in options.paths:
+    for path in paths:
         try:
-            if options.action == "canonicalise":
+            if action == "canonicalise":
                 write_notebook(read_notebook(path), path)
                 found = []
             else:
                 found = problems(path)
         except CourseError as error:
-            print(error, file=sys.stderr)
-            status = 1
+            status = fail(str(error))
             continue
         for problem in found:
             print(f"{path.name}: {problem}")

@@ -26,6 +26,7 @@ from typing import Any
 
 from helpers import device
 from helpers.device import Device
+from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.records import DATE, HASH, RECORD_DIR, REFERENCE_DEVICE, device_from_json, file_name, size_name
@@ -358,20 +359,20 @@ def run_launch(rung: str, entry: str, size: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m helpers.profile", description="Record counters with ncu.")
+    parser = Parser(prog="python -m helpers.profile", description="Record counters with ncu.")
     parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
     parser.add_argument("--sizes", nargs="+", type=int, default=[512, 1024], metavar="N", help="M = N = K")
     parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
     parser.add_argument("--launch", nargs=3, metavar=("RUNG", "ENTRY", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    try:
-        if options.launch:
-            run_launch(options.launch[0], options.launch[1], int(options.launch[2]))
-            return 0
-        return _record(options.rungs, options.sizes, options.output)
-    except CourseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return guarded(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.launch:
+        run_launch(options.launch[0], options.launch[1], int(options.launch[2]))
+        return 0
+    return _record(options.rungs, options.sizes, options.output)
 
 
 def _record(rungs: Sequence[str], sizes: Sequence[int], output: Path | None) -> int:

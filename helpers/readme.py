@@ -4,13 +4,14 @@
     python -m helpers.readme --check    exit 1 if it is not what the records say
 """
 
-import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from helpers.benchmark import recorded
-from helpers.errors import ArgumentError, CourseError, RecordError
+from helpers.entry import Parser, fail, guarded
+from helpers.errors import ArgumentError, RecordError
+from helpers.files import write_whole
 from helpers.kernel import load
 from helpers.records import Measurement, Published, published
 from helpers.rungs import ROOT, RUNGS, Rung
@@ -96,23 +97,29 @@ def _provenance(used: Sequence[Measurement]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if the table is out of date (--check) or cannot be made."""
-    parser = argparse.ArgumentParser(prog="python -m helpers.readme", description="The table of results in README.md.")
+    parser = Parser(prog="python -m helpers.readme", description="The table of results in README.md.")
     parser.add_argument("--check", action="store_true", help="change nothing")
     parser.add_argument("--file", type=Path, default=README, help="default: README.md")
     options = parser.parse_args(arguments)
+    return guarded(lambda: _update(options.file, options.check))
+
+
+def _update(file: Path, check: bool) -> int:
     try:
-        old = options.file.read_text(encoding="utf-8")
-        new = rewritten(old)
-    except (CourseError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    if options.check:
-        if old != new:
-            remedy = "run `python -m helpers.readme`"
-            print(f"The results in {options.file.name} are not what the records say: {remedy}.", file=sys.stderr)
-        return int(old != new)
-    options.file.write_text(new, encoding="utf-8")
+        old = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise ArgumentError(f"{file} cannot be read ({why}): give the path of README.md.") from None
+    new = rewritten(old)
+    if check and old != new:
+        return fail(f"The results in {file.name} are not what the records say: run `python -m helpers.readme`.")
+    if not check:
+        try:
+            write_whole(file, new)
+        except OSError as error:
+            raise ArgumentError(f"{file} cannot be written ({error.strerror}): make it writable.") from None
     return 0
+
 
 
 if __name__ == "__main__":

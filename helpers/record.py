@@ -25,7 +25,8 @@ from helpers.benchmark import (
     measure,
 )
 from helpers.device import Device
-from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.entry import Parser, guarded
+from helpers.errors import ArgumentError, BackendError, RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.records import (
@@ -172,18 +173,12 @@ def record_yardsticks(directory: Path, timer: CudaTimer, report: Callable[[str],
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 1 if something failed, 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
-    try:
-        return _run(options)
-    except CourseError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped; what was measured is written, and the same command goes on from here", file=sys.stderr)
-        return 130
+    stopped = "Stopped; what was measured is written, and the same command goes on from here."
+    return guarded(lambda: _run(options), interrupted=stopped)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m helpers.record", description="Record the ladder on this GPU.")
+    parser = Parser(prog="python -m helpers.record", description="Record the ladder on this GPU.")
     parser.add_argument("--rungs", nargs="+", default=None, metavar="RUNG", help="all by default")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=["burst"])

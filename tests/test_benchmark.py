@@ -538,7 +538,7 @@ def test_the_command_without_a_gpu_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(record.device, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
     assert record.main(["--rungs", "1", "--sizes", "1024"]) == 1
     error = capsys.readouterr().err
-    assert error == "error: The ladder can only be recorded on a GPU: No NVIDIA driver was found: install it.\n"
+    assert error == "The ladder can only be recorded on a GPU: No NVIDIA driver was found: install it.\n"
     assert record.main(["--rungs", "99"]) == 1
     assert record.main(["--rounds", "0"]) == 1
     assert record.main(["--list", "--rungs", "2"]) == 0

@@ -192,7 +192,7 @@ def test_command_line_refuses_in_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(profile.device, "device_info", lambda: None)
     monkeypatch.setattr(profile.device, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
     assert profile.main(["--rungs", "1"]) == 1
-    assert capsys.readouterr().err == "error: Counters can only be recorded on a GPU: No NVIDIA driver was found: " \
+    assert capsys.readouterr().err == "Counters can only be recorded on a GPU: No NVIDIA driver was found: " \
         "install it.\n"
     assert profile.main(["--rungs", "3", "--sizes", "100"]) == 1
     assert "size 100 does not suit 03_register_tiling" in capsys.readouterr().err

@@ -4,65 +4,46 @@ A table for people, or with --json one list of flat objects on stdout and nothin
 stderr: exit 1, or 2 for a command line that makes no sense. A traceback is a bug.
 """
 
+import contextlib
+import ctypes
 import os
 import sys
 import threading
-import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from helpers.cli.output import Output
 from helpers.cli.parser import build_parser
-from helpers.errors import CourseError
+from helpers.entry import INTERRUPTED, guarded
 
-INTERRUPTED = 130   # what a shell reports for a command that was stopped with Ctrl-C
+PATIENCE_S = 1.0   # for a command's thread to tidy up after Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. `arguments` are the command line's by default."""
     options = build_parser().parse_args(arguments)
     output = Output(as_json=options.json)
+    threads: list[threading.Thread] = []
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
-        try:
-            code = _interruptible(lambda: _run(options.function, options, output), options.in_thread)
-            output.finish()
-            sys.stdout.flush()
-            return code
-        except BrokenPipeError:   # the reader, such as `head`, has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 1
-
-
-def _run(function: Callable, options: object, output: Output) -> int:
-    try:
-        return function(options, output)
-    except BrokenPipeError:
-        raise
-    except CourseError as error:
-        return fail(str(error))
-    except KeyboardInterrupt:
-        return fail("Interrupted.", INTERRUPTED)
-    except Exception as error:   # a bug; who wants to hunt it sets the variable
-        if os.environ.get("HOPPER_TRACEBACK"):
-            traceback.print_exc()
-        text = " ".join(str(error).split())
-        return fail(f"Internal error, {type(error).__name__}: {text}; please report it. HOPPER_TRACEBACK=1 says where.")
-
-
-def fail(sentence: str, code: int = 1) -> int:
-    """Print an error and return the exit code."""
-    print(" ".join(sentence.split()), file=sys.stderr)
+        with _stdout_kept_clean() if options.json else contextlib.nullcontext():
+            own_threads = threads if options.in_thread else None
+            code = guarded(lambda: _run(lambda: options.function(options, output), own_threads))
+        code = guarded(lambda: output.finish() or code)
+    if any(thread.is_alive() for thread in threads):   # in machine code that does not end
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
     return code
 
 
-def _interruptible(function: Callable[[], int], in_thread: bool) -> int:
+def _run(function: Callable[[], int], threads: list[threading.Thread] | None) -> int:
     """Run a command so that Ctrl-C stops it at once, even within the emulator's machine code.
 
     Python handles a signal in the main thread between two of its own instructions. So the work is done in another
-    thread, and the main one waits and ends the process.
+    thread (which is added to `threads`), and after Ctrl-C the main one tells it to stop and tidy up, and waits a
+    moment for that. With `threads` None it is done here.
     """
-    if not in_thread:
+    if threads is None:
         return function()
     results: list[int | BaseException] = []
 
@@ -73,17 +54,38 @@ def _interruptible(function: Callable[[], int], in_thread: bool) -> int:
             results.append(error)
 
     thread = threading.Thread(target=work, daemon=True)
+    threads.append(thread)
+    thread.start()
     try:
-        thread.start()
         thread.join()
     except KeyboardInterrupt:
-        fail("Interrupted.")
-        sys.stderr.flush()
-        os._exit(INTERRUPTED)
+        identity = ctypes.c_ulong(thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(KeyboardInterrupt))
+        thread.join(PATIENCE_S)
+        raise
     (result,) = results
     if isinstance(result, BaseException):
         raise result
     return result
+
+
+@contextlib.contextmanager
+def _stdout_kept_clean() -> Iterator[None]:
+    """Send to stderr what is printed by others meanwhile, such as a kernel's printf: stdout is for the JSON list."""
+    try:
+        real = os.dup(1)
+    except OSError:   # stdout is closed
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    try:
+        libc.fflush(None)
+        os.dup2(2, 1)
+        yield
+    finally:
+        libc.fflush(None)
+        os.dup2(real, 1)
+        os.close(real)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from helpers.cli.output import Column, Output, in_colour
 from helpers.errors import ArgumentError, BackendError, CourseError
+from helpers.files import write_whole
 from helpers.kernel import Kernel, load
 from helpers.kernel import emulate as run_emulation
 from helpers.rungs import NOTEBOOK_DIR, ROOT, RUNGS, Rung, find_rung
@@ -273,7 +274,10 @@ def plot(options: argparse.Namespace, output: Output) -> int:
         raise ArgumentError(f"The output file {options.output} is no .png file: name one that ends in .png.")
     require_writable(options.output)
     picture = plot_ladder()
-    options.output.write_bytes(png(picture))
+    try:
+        write_whole(options.output, png(picture))
+    except OSError as error:
+        raise unwritable(options.output, error) from None
     output.rows.append({"output": str(options.output), "alt": picture.alt})
     output.text(f"{shown(options.output)}: {picture.alt}")
     return 0
@@ -345,7 +349,11 @@ def require_writable(path: Path) -> None:
         if not existed:
             path.unlink()
     except OSError as error:
-        raise ArgumentError(
-            f"The output file {path} cannot be written ({error.strerror or error}): name one in a folder that can be."
-        ) from None
+        raise unwritable(path, error) from None
+
+
+def unwritable(path: Path, error: OSError) -> ArgumentError:
+    """The error for an output file that cannot be written."""
+    reason = error.strerror or error
+    return ArgumentError(f"The output file {path} cannot be written ({reason}): name one in a folder that can be.")
 

@@ -3,21 +3,14 @@
 import argparse
 import re
 from pathlib import Path
-from typing import NoReturn
 
 from helpers.cli import commands
 from helpers.cli.doctor import doctor
+from helpers.entry import Parser
 from helpers.kernel import SCHEDULES
 from helpers.rungs import ROOT
 
 BUILD = ROOT / "build"
-
-
-class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`.\n")
 
 
 def build_parser() -> argparse.ArgumentParser:

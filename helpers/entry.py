@@ -1,0 +1,67 @@
+"""What every command line of the package has in common: errors are one sentence on stderr, never a traceback."""
+
+import argparse
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from helpers.errors import CourseError
+
+INTERRUPTED = 130   # what a shell reports for a command that was stopped with Ctrl-C
+
+
+class Parser(argparse.ArgumentParser):
+    """An argparse parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see `{self.prog} --help`.\n")
+
+
+def fail(sentence: str, code: int = 1) -> int:
+    """Print an error and return the exit code."""
+    print(" ".join(sentence.split()), file=sys.stderr)
+    return code
+
+
+def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
+    """The exit code of `work`; an error becomes a sentence on stderr and 1, or 130 after Ctrl-C.
+
+    interrupted: what to say after Ctrl-C. A reader that has gone away, such as `head`, is no error to speak of: 1.
+    With HOPPER_TRACEBACK set, an error that is a bug also prints its traceback.
+    """
+    _mend_streams()
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except CourseError as error:
+        return fail(str(error))
+    except KeyboardInterrupt:
+        return fail(interrupted, INTERRUPTED)
+    except MemoryError as error:
+        what = " ".join(str(error).split()).rstrip(".")
+        return fail(f"The memory does not suffice{f' ({what})' if what else ''}: give a smaller size, or free some.")
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return fail(f"No space is left for what this command writes ({error.strerror}): free some disk space.")
+        # A bug; who wants to hunt it sets the variable.
+        if os.environ.get("HOPPER_TRACEBACK"):
+            traceback.print_exc()
+        text = " ".join(str(error).split())
+        return fail(f"Internal error, {type(error).__name__}: {text}; please report it. HOPPER_TRACEBACK=1 says where.")
+
+
+def _mend_streams() -> None:
+    """Streams to which everything can be printed: also where they are closed, or the locale lacks a letter."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

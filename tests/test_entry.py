@@ -1,0 +1,133 @@
+"""What all command lines share: one sentence for every error, whole files, quiet Ctrl-C."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from helpers.entry import guarded
+from helpers.errors import ArgumentError
+from helpers.files import write_whole
+from helpers.rungs import ROOT
+
+MODULES = ("helpers", "helpers.record", "helpers.profile", "helpers.readme", "helpers.notebooks")
+
+
+def raising(error):
+    def work():
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (ArgumentError("size is 0: it must be 1."), 1, "size is 0: it must be 1.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+        (MemoryError("Unable to\nallocate 3 GiB"), 1, "The memory does not suffice (Unable to allocate 3 GiB)"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space is left for what this command writes"),
+        (ZeroDivisionError("division by zero"), 1, "Internal error, ZeroDivisionError: division by zero; please"),
+    ],
+)
+def test_every_error_is_one_sentence(capsys, error, code, words):
+    assert guarded(raising(error)) == code
+    printed = capsys.readouterr().err
+    assert printed.startswith(words) and printed.count("\n") == 1
+
+
+def run(module, *arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60, **options
+    )
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_bad_usage_is_one_sentence(module):
+    done = run(module, "--no-such-option")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(f"python -m {module}")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_ctrl_c_while_python_imports(module):
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", module], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    for line in process.stderr:   # wait until the package's own imports have begun
+        if "ml_dtypes" in line or "numpy" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=60)
+    words = [line for line in printed.splitlines() if not line.startswith("import time:")]
+    assert process.returncode == 130 and words == ["Interrupted."]
+
+
+def test_stdout_that_cannot_be_written():
+    done = run("helpers", "diff", "1", preexec_fn=lambda: os.close(1))
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "helpers", "list"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+    assert done.returncode == 1 and done.stderr.startswith("No space is left") and done.stderr.count("\n") == 1
+
+
+def test_letters_that_the_locale_lacks(tmp_path):
+    plain = os.environ | {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    missing = str(tmp_path / "für.cu")
+    done = run("helpers", "emulate", "2", "--json", "--file", missing, env=plain)
+    assert done.returncode == 1 and json.loads(done.stdout) == []
+    assert done.stderr.count("\n") == 1 and "does not exist" in done.stderr
+
+
+@pytest.mark.compiler
+def test_what_a_kernel_prints_is_not_in_the_json(tmp_path):
+    kernel = tmp_path / "mine.cu"
+    kernel.write_text(
+        "#include <cstdio>\n#include <cuda_bf16.h>\n"
+        'extern "C" __global__ void matmul(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, int M, '
+        'int N, int K) { if (threadIdx.x == 0 && blockIdx.x == 0 && blockIdx.y == 0) printf("hello\\n"); }\n'
+    )
+    done = run("helpers", "emulate", "2", "--json", "--size", "8", "--file", str(kernel))
+    (row,) = json.loads(done.stdout)
+    assert row["passed"] is False and done.stderr == "hello\n"
+
+
+@pytest.mark.compiler
+def test_ctrl_c_while_a_kernel_compiles_leaves_nothing_behind(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "helpers", "emulate", "2", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, cwd=ROOT, env=os.environ | {"HOPPER_CACHE": str(tmp_path)}, start_new_session=True,
+    )
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob("emulator/building-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)   # until the compilers run
+    os.killpg(process.pid, signal.SIGINT)   # as a terminal does: the compiler gets it as well
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err, json.loads(out)) == (130, "Interrupted.\n", [])
+    assert list(tmp_path.glob("emulator/*")) == []
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "new" / "file"
+    write_whole(target, "old")
+    assert target.read_text() == "old" and target.stat().st_mode & 0o777 == 0o644
+
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("helpers.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(target, b"new")
+    assert target.read_text() == "old" and list(target.parent.iterdir()) == [target]
+    monkeypatch.undo()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        write_whole(tmp_path / "folder", b"new")
