@@ -6,6 +6,8 @@ Published, recorded and live figures never mix. A recording counts only if it is
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from helpers.device import Device, peak_tflops
+from helpers.errors import BackendError
 from helpers.intervals import median
 from helpers.kernel import load
 from helpers.records import Measurement, find_record, published
@@ -67,7 +69,16 @@ def plot_ladder(up_to: int | None = None, live: Sequence[Measurement] = (), size
     # cuBLAS was timed in turn with every kernel; the live figures' cuBLAS where there are some.
     beside = of_size or measured
     cublas = median([item.cublas_tflops for item in beside]) if beside else None
-    return ladder(ladder_points(measured, size), cublas=cublas, labels=labels)
+    peak = _dense_peak(beside[0].device) if beside else None
+    return ladder(ladder_points(measured, size), cublas=cublas, dense_peak=peak, labels=labels)
+
+
+def _dense_peak(device: Device) -> float | None:
+    """Of the tensor cores at the highest clock; None for a GPU whose rate is not known, which then has no such line."""
+    try:
+        return peak_tflops(device)
+    except BackendError:
+        return None
 
 
 def _published(size: int) -> Iterator[tuple[int, object]]:
