@@ -96,6 +96,16 @@ def test_ids_are_unique_and_every_notebook_has_two():
             assert all(f'check(\\"{name}\\"' in text for name in mine), f"{rung.name} leaves out one of {mine}"
 
 
+def test_padding_is_asked_of_the_transposed_tile():
+    exercise = find_exercise("02.3")
+    plain = edit("02_smem_tiling", ("// 3. Store: lanes along a row of C.", "// 3. Store."))
+    verdict = exercise.judge(plain)
+    if verdict.status is Status.UNCHECKED:
+        pytest.skip(verdict.words)
+    assert verdict.status is Status.WRONG and "transposed" in verdict.words
+    assert "whole kernel" in exercise.judge("A_tile[TILE][TILE + 1]").words
+
+
 # The framework
 
 

@@ -229,6 +229,8 @@ class KernelChange(Exercise):
             if not Path(answer).is_file():
                 return f"the file {Path(answer).name} does not exist: give the path of a .cu file."
             text = Path(answer).read_text(encoding="utf-8")
+        elif isinstance(answer, str) and answer.strip() and "\n" not in answer.strip():
+            return 'this is one line: give the text of the whole kernel, as `text.replace("old", "new")` makes it.'
         elif isinstance(answer, str):
             text = answer
         else:
@@ -263,7 +265,8 @@ def _count(count: int) -> str:
 
 
 def _describe(value: Any) -> str:
-    return f"{_short(value)}, a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{_short(value)}, {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,10 @@ def _wide_tile() -> tuple[int, float]:
     return 2 * WIDE * WIDE * FP32, flop / (2 * WIDE * WIDE * BF16)
 
 
-def _free_of_conflicts(emulation: Emulation) -> str | None:
+def _transposed_without_conflicts(emulation: Emulation) -> str | None:
+    lanes = emulation.counter("A_tile", "store").example
+    if lanes[1] - lanes[0] == FP32:
+        return "`A_tile` is no longer stored transposed: keep that, and change its declaration."
     shared = [counter for counter in emulation.run.counters if counter.space == "shared"]
     worst = max(shared, key=lambda counter: counter.wavefronts_per_request / counter.ideal_per_request)
     if worst.transactions > worst.ideal:
@@ -45,6 +48,10 @@ EXERCISES = (
         expected=_wide_tile,
         names=("bytes of shared memory", "FLOP per byte loaded"),
         tolerance=0.01,
+        mistakes=(
+            ((16384, 32), "the second is right. But the tiles in shared memory are fp32, four bytes an element."),
+            ((32768, 16), "the first is right. But the elements travel as bf16, two bytes each."),
+        ),
         hints=(
             "The tiles are fp32 in shared memory, but they travel as bf16.",
             "In one step a CTA does 2 * 64 * 64 * 64 FLOP and loads two tiles of 64 x 64 bf16.",
@@ -56,7 +63,7 @@ EXERCISES = (
         id="02.3",
         rung="02_smem_tiling",
         size=(64, 64, 64),
-        goal=_free_of_conflicts,
+        goal=_transposed_without_conflicts,
         hints=(
             "Look at the store to A_tile: its lanes differ in `tile_column`, which is now the row of the tile.",
             "Rows are 32 floats, 128 bytes, apart: all lanes meet in one bank. What if a row had another length?",

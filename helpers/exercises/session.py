@@ -31,7 +31,7 @@ class Session:
                 print(f"{exercise.id} hint {given + 1} of {HINTS}: {exercise.hints[given]}")
                 self._hints_given[exercise.id] = given + 1
             else:
-                print(f'{exercise.id}: that were all {HINTS} hints; solution("{exercise.id}") shows the solution.')
+                print(f'{exercise.id}: those were all {HINTS} hints; solution("{exercise.id}") shows the solution.')
                 self._hints_given[exercise.id] = 0
 
     def solution(self, name: str) -> None:
