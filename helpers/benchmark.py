@@ -25,7 +25,7 @@ from helpers.arrays import empty_matrix, random_matrix
 from helpers.cublas import CublasLt
 from helpers.cublas import version as cublas_version
 from helpers.device import Telemetry
-from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
 from helpers.intervals import median
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
@@ -160,7 +160,7 @@ def benchmark(
 def recorded(
     kernel: Kernel, size: tuple[int, int, int], regime: str, directory: Path | None = None
 ) -> Measurement:
-    """The newest recording of this very code at this size. Raises RecordError if there is none."""
+    """The newest recording of this very code at this size. Raises NoRecording if there is none."""
     m, n, k = size
     wanted = {"regime": regime, "entry": kernel.entry, "defines": kernel.defines, "directory": directory}
     found = find_record(kernel.rung, m, n, k, code_hash=kernel.code_hash, **wanted)
@@ -168,7 +168,7 @@ def recorded(
         return replace(found, source="recorded", stale=False)
     other = find_record(kernel.rung, m, n, k, **wanted)
     why = "what was recorded is other code" if other else "nothing was recorded for this size and regime"
-    raise RecordError(
+    raise NoRecording(
         f"There is no recording for this code ({display(kernel.path)}, {kernel.entry}, N = {size_name(m, n, k)}, "
         f"{regime}): {why}; measure it on a GPU with `python -m helpers bench {kernel.rung.number}`, or take the code "
         "and the size of a recording."

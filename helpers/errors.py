@@ -23,3 +23,7 @@ class CompileError(BackendError):
 
 class RecordError(CourseError, ValueError):
     """A record file is damaged or does not fit the schema; the message names the file."""
+
+
+class NoRecording(RecordError):
+    """Nothing is damaged, but this code has not been recorded at this size."""

@@ -1,7 +1,6 @@
 """JSON files that people diff: stable order, short, written whole or not at all, and checked when read."""
 
 import json
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,9 @@ from helpers.errors import RecordError
 from helpers.files import write_whole
 from helpers.rungs import ROOT
 
+MAX_BYTES = 16 << 20         # of a file; the longest record has some 10,000
+LEAST, MOST = 1e-30, 1e30    # of a measured number above zero: what is computed from it stays finite
+LARGEST_INTEGER = 2**63 - 1
 RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
 
 
@@ -18,7 +20,7 @@ def display(path: Path) -> str:
     """The path as a message names it: relative to the repository if it lies there."""
     try:
         return str(Path(path).resolve().relative_to(ROOT))
-    except ValueError:
+    except (OSError, RuntimeError, ValueError):   # elsewhere, or a loop of links
         return str(path)
 
 
@@ -49,16 +51,31 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"it contains {constant}")
 
     try:
+        _require_file(Path(path))
         data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
     except FileNotFoundError:
-        raise RecordError(f"{display(path)} does not exist: record it with `python -m helpers.record`.") from None
+        raise RecordError(
+            f"{display(path)} does not exist: restore it with git, or record it with `python -m helpers.record`."
+        ) from None
     except OSError as error:
         raise RecordError(f"{display(path)} cannot be read ({error.strerror}): check its permissions.") from None
+    except RecursionError:
+        raise RecordError(f"{display(path)} is not a record, it is nested too deeply: {RESTORE}.") from None
     except ValueError as error:
         raise RecordError(f"{display(path)} is not valid JSON ({error}): {RESTORE}.") from None
     if not isinstance(data, dict):
         raise RecordError(f"{display(path)} holds a JSON {type(data).__name__}, not an object: {RESTORE}.")
     return data
+
+
+def _require_file(path: Path) -> None:
+    """Raises RecordError for a folder, a pipe and the like, and for a file far too long for a record."""
+    size = path.stat().st_size
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "no regular file"
+        raise RecordError(f"{display(path)} is {kind}: move it away, then restore the file with git.")
+    if size > MAX_BYTES:
+        raise RecordError(f"{display(path)} has {size:,} bytes, a record has at most {MAX_BYTES:,}: {RESTORE}.")
 
 
 def write_json(path: Path, data: dict[str, Any], check: Callable[[dict[str, Any], Path], object]) -> Path:
@@ -112,7 +129,7 @@ class Fields:
     def text(self, key: str, pattern: str = r".+", needed: str = "a text that is not empty") -> str:
         """A string that matches the whole pattern."""
         value = self.take(key, needed)
-        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
             self.fail(key, f"is {_kind(value)}", needed)
         return value
 
@@ -128,7 +145,7 @@ class Fields:
         """An integer of at least `least`."""
         needed = f"an integer of at least {least}"
         value = self.take(key, needed)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_INTEGER:
             self.fail(key, f"is {_kind(value)}", needed)
         return value
 
@@ -136,7 +153,7 @@ class Fields:
         """A finite number, above zero unless `positive` is False."""
         needed = "a finite number above zero" if positive else "a finite number"
         value = self.take(key, needed)
-        if not _is_number(value) or (positive and value <= 0):
+        if not (_is_positive(value) if positive else _is_number(value)):
             self.fail(key, f"is {_kind(value)}", needed)
         return float(value)
 
@@ -185,7 +202,7 @@ class Fields:
         if not isinstance(value, list):
             self.fail(key, f"is {_kind(value)}", needed)
         for item in value:
-            if not ((item is None and allow_null) or (_is_number(item) and item > 0)):
+            if not ((item is None and allow_null) or _is_positive(item)):
                 self.fail(key, f"contains {_kind(item)}", needed)
         return tuple(None if item is None else float(item) for item in value)
 
@@ -199,16 +216,21 @@ class Fields:
             if not isinstance(samples, list) or not samples:
                 self.fail(key, f"contains {_kind(samples)}", needed)
             for item in samples:
-                if not _is_number(item) or item <= 0:
+                if not _is_positive(item):
                     self.fail(key, f"contains {_kind(item)}", needed)
         return tuple(tuple(float(item) for item in samples) for samples in value)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number of a size that can be computed with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -MOST <= value <= MOST
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value >= LEAST
 
 
 def _kind(value: Any) -> str:
     if isinstance(value, dict | list):
-        return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     return json.dumps(value)[:60]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from helpers.benchmark import recorded
 from helpers.entry import Parser, fail, guarded
-from helpers.errors import ArgumentError, RecordError
+from helpers.errors import ArgumentError, NoRecording
 from helpers.files import write_whole
 from helpers.kernel import load
 from helpers.records import Measurement, Published, published
@@ -58,7 +58,7 @@ def _record(rung: Rung, entry: str, size: int) -> Measurement | None:
     """The recording of this very code, or None."""
     try:
         return recorded(load(rung, "emulator", entry=entry), (size, size, size), "burst")
-    except RecordError:
+    except NoRecording:
         return None
 
 

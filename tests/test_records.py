@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,10 @@ def test_round_of_several_samples_counts_as_its_median():
         ("date", "yesterday", "date is \"yesterday\".*a UTC time"),
         ("throttle_reasons", "none", "throttle_reasons"),
         ("power_w", -5, "power_w is -5"),
+        ("samples.kernel_ms", [[1.0], [5e-324], [1.0]], "contains 5e-324.*above zero"),
+        ("samples.kernel_ms", [[1.0], [10**400], [1.0]], "contains 1000.*finite"),
+        ("n", 10**400, "n is 1000"),
+        ("date", "٢٠٢٦-11-29T12:00:00Z", "a UTC time"),
     ],
 )
 def test_damaged_record_names_file_key_and_remedy(tmp_path, key, value, words):
@@ -143,6 +148,22 @@ def test_what_is_not_a_json_object_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(RecordError, match=r"01_coalescing_4096_burst.json (is not valid JSON|holds a JSON)"):
         records.read_record(path)
+
+
+def test_what_is_no_file_or_no_record_is_refused(tmp_path, monkeypatch):
+    folder, pipe, loop, deep, large = (tmp_path / name for name in ("folder", "pipe", "loop", "deep", "large"))
+    folder.mkdir()
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+    deep.write_text("[" * 100_000)
+    monkeypatch.setattr("helpers.jsonfile.MAX_BYTES", 200_000)
+    large.write_text(" " * 200_001 + "{}")
+    for path, words in (
+        (folder, "is a folder: move it away"), (pipe, "is no regular file: move it away"), (loop, "cannot be read"),
+        (deep, "nested too deeply: restore it"), (large, "has 200,003 bytes, a record has at most 200,000"),
+    ):
+        with pytest.raises(RecordError, match=f"{path.name} {words}|{words}"):
+            records.read_record(path)
 
 
 def test_bytes_that_are_not_text_are_refused(tmp_path):

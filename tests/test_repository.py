@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from helpers import readme
+from helpers.records import RECORD_DIR
 from helpers.rungs import KERNEL_DIR, NOTEBOOK_DIR, ROOT, RUNGS
 
 MAX_BYTES = 1_000_000
@@ -275,6 +276,21 @@ def test_the_readme_lists_exactly_the_notebooks_that_are_there():
 def test_results_in_the_readme_are_what_the_records_say():
     text = readme.README.read_text(encoding="utf-8")
     assert readme.rewritten(text) == text, "run `python -m helpers.readme`"
+
+
+def test_a_damaged_record_does_not_drop_its_row_from_the_readme(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "README.md"
+    file.write_text(readme.README.read_text(encoding="utf-8"), encoding="utf-8")
+    before = file.read_bytes()
+    folder = tmp_path / "records" / "nvidia-h200"
+    folder.mkdir(parents=True)
+    (folder.parent / "published.json").write_bytes((RECORD_DIR / "published.json").read_bytes())
+    (folder / "01_coalescing_4096_burst.json").write_text("{ not json")
+    monkeypatch.setattr("helpers.records.RECORD_DIR", folder.parent)
+    for arguments in (["--file", str(file)], ["--file", str(file), "--check"]):
+        assert readme.main(arguments) == 1
+        assert "01_coalescing_4096_burst.json is not valid JSON" in capsys.readouterr().err
+    assert file.read_bytes() == before
 
 
 def test_readme_without_markers_is_refused(tmp_path, capsys):
