@@ -14,7 +14,10 @@ def cache_directory(kind: str) -> Path:
     Raises BackendError if it cannot be made or written.
     """
     base = os.environ.get("HOPPER_CACHE")
-    directory = (Path(base).expanduser() if base else ROOT / "build") / kind
+    try:
+        directory = (Path(base).expanduser() if base else ROOT / "build") / kind
+    except RuntimeError as error:   # ~ of nobody
+        raise unwritable(Path(base or ""), OSError(str(error).rstrip("."))) from None
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -146,6 +146,9 @@ def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(BackendError, match=r"CXX is 'no-such-compiler', which is not a program .* install g\+\+"):
         compiler_version()
+    monkeypatch.setenv("CXX", '"g++')
+    with pytest.raises(BackendError, match=r"which is no command line \(No closing quotation\): install g\+\+"):
+        compiler_version()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BackendError, match=r"found no C\+\+ compiler: install g\+\+"):
@@ -156,6 +159,19 @@ def test_an_unwritable_cache_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "file"))
     with pytest.raises(BackendError, match=r"cannot be written .*HOPPER_CACHE"):
+        compile_kernel(KERNEL_DIR / "01_coalescing.cu", ("matmul",))
+
+
+def test_a_cache_in_the_home_of_nobody_is_named(monkeypatch):
+    monkeypatch.setenv("HOPPER_CACHE", "~no-such-user/cache")
+    with pytest.raises(BackendError, match=r"for compiled kernels cannot be written .*HOPPER_CACHE"):
+        compile_kernel(KERNEL_DIR / "01_coalescing.cu", ("matmul",))
+
+
+def test_a_compiler_that_makes_nothing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPPER_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "true")
+    with pytest.raises(BackendError, match="made no file and named no error: set CXX"):
         compile_kernel(KERNEL_DIR / "01_coalescing.cu", ("matmul",))
 
 

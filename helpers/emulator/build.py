@@ -257,6 +257,8 @@ class _ScratchDirectory(tempfile.TemporaryDirectory):
 
 def _install(built: Path, target: Path) -> None:
     """Move a finished file to its place in one step: another process sees all of it or nothing."""
+    if not built.exists():
+        raise BackendError("The C++ compiler made no file and named no error: set CXX to g++ or clang++.")
     try:
         os.replace(built, target)
     except OSError as error:

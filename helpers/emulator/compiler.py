@@ -46,7 +46,10 @@ def compiler_version() -> str:
 def _find(wanted: str, _path: str) -> Compiler:
     if platform.system() != "Linux":
         raise BackendError(f"The emulator runs on Linux, and this is {platform.system()}: use the recorded results.")
-    command = tuple(shlex.split(wanted))
+    try:
+        command = tuple(shlex.split(wanted))
+    except ValueError as error:   # a quote that is not closed
+        raise BackendError(f"CXX is {wanted!r}, which is no command line ({error}): {REMEDY}.") from None
     if command:
         if shutil.which(command[0]) is None:
             raise BackendError(f"CXX is {wanted!r}, which is not a program on this machine: {REMEDY}.")
