@@ -17,6 +17,7 @@ from pathlib import Path
 from helpers.cache import cache_directory, write_atomically
 from helpers.elf import sections
 from helpers.errors import ArgumentError, BackendError, CompileError
+from helpers.words import plural
 
 HOPPER = "sm_90a"   # the `a` allows wgmma and setmaxnreg, which exist on this architecture only
 REINSTALL = "run `make setup`, which installs the pinned wheels"
@@ -63,7 +64,7 @@ class CompileReport:
     def __str__(self) -> str:
         facts = (
             f"{self.entry}: {self.registers} registers a thread, {self.spill_bytes} bytes spilled, "
-            f"{self.static_shared_bytes:,} bytes of static shared memory a CTA, {self.barriers} barriers"
+            f"{self.static_shared_bytes:,} bytes of static shared memory a CTA, {plural(self.barriers, 'barrier')}"
         )
         return "\n".join((facts, *self.warnings))
 

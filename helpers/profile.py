@@ -76,6 +76,14 @@ STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)_per_
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
+# Reasons for waiting (ncu's stall reasons, "Warp Scheduler States") that the notebooks speak of.
+WAITS = {
+    "short_scoreboard": "shared memory",
+    "long_scoreboard": "global memory",
+    "barrier": "barriers",
+    "lg_throttle": "a full queue to L1",
+}
+
 @dataclass(frozen=True)
 class Launch:
     """Counters of one launch.
@@ -131,18 +139,32 @@ class Profile:
     launches: tuple[Launch, ...]
 
     def __str__(self) -> str:
-        """Two lines on the largest launch: whose counters they are, and what notebook 1 speaks of."""
+        """The largest launch in words: whose counters they are, requests, pipes, and what a warp waits for."""
         largest = max(self.launches, key=lambda item: item.m * item.n * item.k)
         size = size_name(largest.m, largest.n, largest.k)
         name = f"{file_name(self.rung, self.entry)}, N={size}: ncu, recorded on {self.device.name}, {self.date[:10]}"
-        facts = (
+        requests = (
             (largest.sectors_per_load, "{:.3g} sectors a load"),
             (largest.sectors_per_store, "{:.3g} a store"),
-            (largest.counters.get("l1_hit_rate_pct"), "L1 answers {:.3g}%"),
-            (largest.counters.get("lsu_wavefront_pct"), "wavefronts in use {:.2g}%"),
-            (largest.counters.get("issue_active_pct"), "issue slots {:.2g}%"),
+            (largest.conflict_ratio, "{:.2f} times the shared wavefronts at best"),
         )
-        return f"{name}\n    " + ", ".join(words.format(value) for value, words in facts if value is not None)
+        pipes = (
+            (largest.counters.get("l1_hit_rate_pct"), "L1 answers {:.3g}%"),
+            (largest.counters.get("lsu_wavefront_pct"), "wavefronts in use {:.2g}% over all SMs"),
+            (largest.counters.get("issue_active_pct"), "issue slots {:.2g}% on busy SMs"),
+        )
+        lines = [name]
+        for facts in (requests, pipes):
+            lines.append(", ".join(words.format(value) for value, words in facts if value is not None))
+        return "\n    ".join(filter(None, (*lines, self._waits(largest))))
+
+    @staticmethod
+    def _waits(launch: Launch) -> str:
+        """The largest of the `WAITS`: cycles that a warp spends waiting per instruction that it starts."""
+        known = sorted(((launch.stalls.get(stall, 0), words) for stall, words in WAITS.items()), reverse=True)
+        if not known[0][0]:
+            return ""
+        return "cycles a warp waits per instruction: " + ", ".join(f"{words} {cycles:.2f}" for cycles, words in known)
 
     def launch(self, m: int, n: int, k: int) -> Launch | None:
         """The launch at a size, or None."""

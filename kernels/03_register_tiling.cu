@@ -5,10 +5,10 @@
 // Changed   The CTA's tile grew to 128 x 256, a step to 64 deep; a thread owns 128 elements of C instead of one.
 //           The tiles stay bf16, in rows of 128 bytes: the shape that TMA will write in 05_tma.
 // Layout    A_tile: 128 rows (m) of 64 bf16 (k). B_tile: four boxes of 64 rows (k) of 64 bf16 (n).
-//           A row is eight chunks of 16 bytes, and its 128 bytes are all 32 banks once. So the reads of A below,
-//           eight rows at the same chunk, meet in the same four banks: the conflict that 04_swizzling removes.
-// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. M a multiple of 128, N of
-//           256, K of 64; bases 16-byte aligned.
+//           A row is eight chunks of 16 bytes, and its 128 bytes take all 32 banks of shared memory once. So the reads
+//           of A, eight rows at the same chunk, meet in the same four banks: a conflict that 04_swizzling will remove.
+// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation.
+//           M a multiple of 128, N of 256, K of 64; bases 16-byte aligned.
 // Launch    grid (N / BN, M / BM), block (THREADS).
 #include <cuda_bf16.h>
 
@@ -49,14 +49,14 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
     __shared__ __align__(1024) uint4 A_tile[BM * ROW_CHUNKS];
     __shared__ __align__(1024) uint4 B_tile[BN / 64 * BOX_CHUNKS];
 
-    // A warp's lanes are 8 along M and 4 along N. The rows of a thread lie 8 apart, so that the eight lanes of a
-    // quarter-warp, which a 128-bit load serves together, read eight rows with eight different `row % 8`.
+    // A warp's lanes are 8 along M and 4 along N. A thread's rows lie 8 apart: the eight lanes that a 128-bit load
+    // serves together then read rows with eight different `row % 8`, which is what the XOR of 04_swizzling needs.
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int box = warp % 4;                           // the warp's box of B, 64 of the CTA's 256 columns
     const int thread_row = warp / 4 * 64 + lane % 8;    // the thread's rows: this one, then every 8th
     const int thread_chunk = lane / 8;                  // the thread's chunks of the box: this one, then every 4th
 
-    // The matrices as chunks, from this CTA's first row of A and first column of B on.
+    // The matrices as chunks, from this CTA's first row of A and first column of B on. C's rows are as long as B's.
     const size_t A_stride = K / CHUNK, B_stride = N / CHUNK;
     const uint4* A_chunks = reinterpret_cast<const uint4*>(A) + blockIdx.y * BM * A_stride;
     const uint4* B_chunks = reinterpret_cast<const uint4*>(B) + blockIdx.x * (BN / CHUNK);
@@ -80,8 +80,8 @@ matmul(const __nv_bfloat16* __restrict__ A, const __nv_bfloat16* __restrict__ B,
         }
         __syncthreads();   // the tiles are read by other threads than wrote them
 
-        // 2. Multiply: a chunk of A holds eight steps of k for one of the thread's rows; each of these steps then
-        //    needs two chunks of B.
+        // 2. Multiply: a chunk of A holds eight steps of k for one of the thread's rows; each of these steps needs two
+        //    chunks of B. The outer loop stays a loop: unrolled, its loads would need more registers than there are.
 #pragma unroll 1
         for (int k_chunk = 0; k_chunk < ROW_CHUNKS; ++k_chunk) {
             float a[TM][CHUNK];

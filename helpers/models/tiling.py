@@ -7,6 +7,7 @@ So every element of A is loaded once per column of tiles, every element of B onc
 from dataclasses import dataclass
 
 from helpers.errors import ArgumentError
+from helpers.words import plural
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class SharedLoads:
     def __str__(self) -> str:
         return (
             f"thread tile {self.tile_m} x {self.tile_n}: {self.values} values in {self.loads:.3g} loads for "
-            f"{self.tile_m * self.tile_n} multiply-adds, {self.loads_per_fma:.3g} loads each"
+            f"{plural(self.tile_m * self.tile_n, 'multiply-add')}, {self.loads_per_fma:.3g} loads each"
         )
 
     @property

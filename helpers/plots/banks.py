@@ -6,7 +6,8 @@ from matplotlib.patches import Rectangle
 
 from helpers.models.banks import Wavefronts, warp_wavefronts
 from helpers.models.machine import BANK_BYTES, BANKS, ROW_BYTES
-from helpers.plots.figure import GREY, INK, ON, PALE, PHASES, VERMILLION, YELLOW, Picture, new_picture, plural, style
+from helpers.plots.figure import GREY, INK, ON, PALE, PHASES, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.words import plural
 
 MAX_ROWS = 32   # rows of 128 bytes that fit in a picture
 

@@ -8,7 +8,8 @@ from matplotlib.patches import Rectangle
 
 from helpers.models.coalescing import Traffic, touched_bytes, warp_traffic
 from helpers.models.machine import SECTOR_BYTES, WARP
-from helpers.plots.figure import GREY, INK, MATRIX, NAVY, PALE, Picture, new_picture, plural, style
+from helpers.plots.figure import GREY, INK, MATRIX, NAVY, PALE, Picture, new_picture, style
+from helpers.words import plural
 
 _LANES_Y, _TOP, _BOTTOM = 1.0, 0.62, 0.12   # of the lanes, of the sectors
 

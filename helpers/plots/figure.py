@@ -206,11 +206,6 @@ def _dense(line: np.ndarray) -> np.ndarray:
     return np.concatenate([a + steps * (b - a) for a, b in zip(line[:-1], line[1:], strict=True)])
 
 
-def plural(count: int, noun: str) -> str:
-    """`plural(1, 'row')` is '1 row', `plural(2000, 'row')` is '2,000 rows'."""
-    return f"{count:,} {noun}" + "s" * (count != 1)
-
-
 def quantity(value: float, unit: str) -> str:
     """A value with a decimal prefix and three digits: `quantity(4.8e12, 'B/s')` is '4.8 TB/s'."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):

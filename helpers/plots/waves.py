@@ -3,7 +3,8 @@
 import numpy as np
 
 from helpers.models.waves import Occupancy, Waves
-from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, Picture, new_picture, plural, style
+from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, Picture, new_picture, style
+from helpers.words import plural
 
 _LEFT_OUT = -1
 MAX_DRAWN = 12   # waves drawn as bars; of more, the first few and the last
