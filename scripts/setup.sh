@@ -54,7 +54,7 @@ fi
 
 if ! is "$stamp" "$(packages)"; then
     rm -f "$stamp"
-    say "setup: installing the packages of requirements.lock (about 850 MB on disk, once)"
+    say "setup: installing the packages of requirements.lock (about 900 MB on disk, once)"
     pip install -r requirements.lock || fail "a package could not be installed: see the lines above; the machine must reach its Python package index for the first set-up."
     pip install --no-deps --editable . || fail "the project itself could not be installed: see the lines above."
     packages > "$stamp"
