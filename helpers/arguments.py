@@ -49,6 +49,19 @@ def check_output(rung: Rung, C: Any, A: Any, B: Any, backend: str) -> None:
 
 def check_matrix(name: str, matrix: Any, backend: str) -> None:
     """Raises ArgumentError if `matrix` is not a row-major, non-empty bf16 matrix in the backend's memory."""
+    check_operand(name, matrix, backend)
+    if not matrix.flags.c_contiguous:
+        module = "cupy" if backend == "cuda" else "numpy"
+        by_columns = "stored by columns (Fortran order or a transposed view)"
+        kind = by_columns if matrix.flags.f_contiguous else "a strided view"
+        raise ArgumentError(
+            f"{name} is {kind}, strides {matrix.strides} bytes for shape {tuple(matrix.shape)}: "
+            f"it must be row-major and contiguous; pass {module}.ascontiguousarray({name})."
+        )
+
+
+def check_operand(name: str, matrix: Any, backend: str) -> None:
+    """Raises ArgumentError if `matrix` is not a non-empty bf16 matrix, of any strides, in the backend's memory."""
     check_memory(name, matrix, backend)
     convert = 'convert it with .astype("bfloat16"), after `import ml_dtypes`'
     if matrix.dtype != BFLOAT16:
@@ -60,14 +73,6 @@ def check_matrix(name: str, matrix: Any, backend: str) -> None:
     if 0 in matrix.shape:
         raise ArgumentError(
             f"{name} is empty, shape {tuple(matrix.shape)}: both sizes must be at least 1; give it rows and columns."
-        )
-    if not matrix.flags.c_contiguous:
-        module = "cupy" if backend == "cuda" else "numpy"
-        by_columns = "stored by columns (Fortran order or a transposed view)"
-        kind = by_columns if matrix.flags.f_contiguous else "a strided view"
-        raise ArgumentError(
-            f"{name} is {kind}, strides {matrix.strides} bytes for shape {tuple(matrix.shape)}: "
-            f"it must be row-major and contiguous; pass {module}.ascontiguousarray({name})."
         )
 
 

@@ -1,6 +1,5 @@
 """bf16 matrices for both backends: NumPy arrays for the emulator, CuPy arrays for the GPU."""
 
-import math
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -8,11 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from helpers.errors import ArgumentError
+from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import probe
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ALIGNMENT = 256   # bytes: what cudaMalloc gives, and more than any rung needs
+MAX_SCALE = 1e30  # so that the values stay finite in fp32
 BACKENDS = ("cuda", "emulator")
 
 
@@ -41,11 +41,13 @@ def random_matrix(rows: int, columns: int, seed: int, backend: str = "auto", sca
     Raises ArgumentError if a size is not a positive integer or the seed is negative.
     """
     backend = resolve_backend(backend)
-    _require_integer("rows", rows, 1)
-    _require_integer("columns", columns, 1)
-    _require_integer("seed", seed, 0)
-    if not math.isfinite(scale):
-        raise ArgumentError(f"scale is {scale}: it must be a finite number.")
+    if backend == "cuda" and probe().gpu is None:
+        raise BackendError(probe().problem)
+    require_integer("rows", rows, 1)
+    require_integer("columns", columns, 1)
+    require_integer("seed", seed, 0)
+    if isinstance(scale, bool) or not isinstance(scale, int | float | np.number) or not abs(scale) <= MAX_SCALE:
+        raise ArgumentError(f"scale is {scale!r}: it must be a number from {-MAX_SCALE:g} to {MAX_SCALE:g}.")
     require_memory(8 * rows * columns, f"a matrix of {rows:,} x {columns:,}")
     values = np.random.default_rng(seed).standard_normal((rows, columns), dtype=np.float32)
     if scale != 1.0:
@@ -101,6 +103,7 @@ def free_memory() -> int | None:
         return None
 
 
-def _require_integer(name: str, value: int, least: int) -> None:
+def require_integer(name: str, value: int, least: int) -> None:
+    """Raises ArgumentError if an argument is no integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least {least}.")

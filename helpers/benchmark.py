@@ -378,7 +378,11 @@ def check_options(regime: str, rounds: int | None, rest_s: float, turn_s: float)
         raise ArgumentError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
         raise ArgumentError(f"rounds is {rounds!r}: it must be an integer of at least 1 (9 give a 95% interval).")
-    if not 0 <= rest_s <= 60:
+    if not _is_real(rest_s) or not 0 <= rest_s <= 60:
         raise ArgumentError(f"rest_s is {rest_s!r}: it must be a number of seconds from 0 to 60.")
-    if not 0.1 <= turn_s <= 600:
+    if not _is_real(turn_s) or not 0.1 <= turn_s <= 600:
         raise ArgumentError(f"turn_s is {turn_s!r}: it must be a number of seconds from 0.1 to 600.")
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -4,6 +4,7 @@
     C = kernel(random_matrix(512, 256, seed=1), random_matrix(256, 384, seed=2))
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from helpers.arguments import (
     check_product,
     launch_arguments,
 )
-from helpers.arrays import empty_matrix, random_matrix, resolve_backend
+from helpers.arrays import empty_matrix, random_matrix, require_integer, resolve_backend
 from helpers.cuda import (
     HOPPER,
     CompileReport,
@@ -147,7 +148,7 @@ class Kernel:
     @property
     def source(self) -> str:
         """The text of the kernel file."""
-        return self.path.read_text()
+        return self.path.read_text(encoding="utf-8")
 
     @property
     def architecture(self) -> str:
@@ -206,7 +207,7 @@ class Kernel:
         passed = launch_arguments(arguments, self.backend)
         self.run = None
         self.run = self._implementation.launch(
-            self._compiled, self.entry, tuple(grid), tuple(block), passed, shared_bytes
+            self._compiled, self.entry, tuple(map(int, grid)), tuple(map(int, block)), passed, int(shared_bytes)
         )
         if self.run is not None and self.run.reports:
             raise KernelFault(fault_sentence(self, self.run), self.run)
@@ -279,6 +280,9 @@ def emulate(
     """
     from helpers.verify import run_once
 
+    require_integer("seed", seed, 0)
+    if not isinstance(counters, bool):
+        raise ArgumentError(f"counters is {counters!r}: it must be True or False.")
     if schedule not in SCHEDULES:
         raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
     backend = EmulatorBackend(schedule=schedule, seed=seed, counters=counters)
@@ -312,9 +316,11 @@ def _kernel(
     defines: Mapping[str, str | int] | None,
     file: str | Path | None,
 ) -> Kernel:
+    if not isinstance(file, str | Path | None):
+        raise ArgumentError(f"file is {file!r}: it must be the path of a .cu file.")
     path = rung.path if file is None else Path(file)
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "is no file" if path.exists() else "does not exist"
+    if not os.path.isfile(path):
+        what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
         raise ArgumentError(f"The kernel file {path} {what}: give the path of a .cu file.")
     known = (rung.entry, *rung.twins)
     if entry is not None and file is None and entry not in known:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from helpers import gpu
-from helpers.arguments import check_sizes
-from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, require_memory, to_host
+from helpers.arguments import check_memory, check_operand, check_sizes, is_device_array
+from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, require_integer, require_memory, to_host
 from helpers.diagnosis import describe_difference, describe_missing, describe_nan, describe_wrong
 from helpers.errors import ArgumentError
 from helpers.kernel import Kernel, KernelFault
@@ -71,6 +71,12 @@ def check(C: Any, A: Any, B: Any, depth: int = 1) -> Check:
     Every element must lie within its error bound (`helpers.reference.error_bound`) and all together within
     MAX_RELATIVE_ERROR. depth: the kernel's step along K, which helps to say what went wrong.
     """
+    backend = "cuda" if is_device_array(A) else "emulator"
+    for name, matrix in (("A", A), ("B", B)):
+        check_operand(name, matrix, backend)
+    check_memory("C", C, backend)
+    if A.shape[1] != B.shape[0]:
+        raise ArgumentError(f"A has {A.shape[1]:,} columns but B has {B.shape[0]:,} rows: A @ B needs as many.")
     shape = (A.shape[0], B.shape[1])
     if tuple(C.shape) != shape or C.dtype != BFLOAT16:
         reason = f"C has shape {tuple(C.shape)} and dtype {C.dtype}: it must have shape {shape} and dtype bfloat16."
@@ -104,6 +110,7 @@ def verify(kernel: Kernel, size: tuple[int, int, int] | None = None, seed: int =
     Without a size it is tried on all of the rung's default sizes, and the first failure is returned, or else the last
     outcome. Three launches a size. Raises ArgumentError for a size that the rung doesn't take.
     """
+    _require_kernel(kernel)
     if size is None:
         outcomes = verify_all(kernel, seed)
         return next((outcome for outcome in outcomes if not outcome.passed), outcomes[-1])
@@ -128,6 +135,7 @@ def verify(kernel: Kernel, size: tuple[int, int, int] | None = None, seed: int =
 
 def verify_all(kernel: Kernel, seed: int = 0) -> list[Verification]:
     """Outcomes for all of the rung's default sizes."""
+    _require_kernel(kernel)
     return [verify(kernel, size, seed) for size in default_sizes(kernel.rung)]
 
 
@@ -214,6 +222,11 @@ class _Trial:
             self.check = self.check._replace(passed=False, reason=f"{trespass} {self.check.reason}".strip())
 
 
+def _require_kernel(kernel: Any) -> None:
+    if not hasattr(kernel, "rung"):
+        raise ArgumentError(f"kernel is {kernel!r}: it must be a loaded kernel, such as load(1).")
+
+
 def _outcome(kernel: Kernel, m: int, n: int, k: int, result: Check) -> Verification:
     return Verification(
         kernel.rung.name, kernel.entry, kernel.backend, m, n, k,
@@ -222,6 +235,7 @@ def _outcome(kernel: Kernel, m: int, n: int, k: int, result: Check) -> Verificat
 
 
 def _operands(kernel: Kernel, m: int, n: int, k: int, seed: int) -> tuple[Any, Any]:
+    require_integer("seed", seed, 0)
     if kernel.backend == "emulator":   # bf16 copies, and the fp32 and fp64 arrays of the comparison
         needed = INPUT_BYTES * (m * k + k * n) + OUTPUT_BYTES * m * n
         require_memory(needed, f"checking {m:,} x {n:,} x {k:,}")

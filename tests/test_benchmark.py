@@ -553,3 +553,10 @@ def test_errors_are_course_errors():
 def test_live_burst_on_this_gpu():
     result = benchmark("01", 512, rounds=2, rest_s=0.0)
     assert result.source == "live" and result.tflops > 0 and result.cublas_tflops > 0
+
+
+@pytest.mark.parametrize("options", [dict(rest_s="a"), dict(rest_s=float("nan")), dict(turn_s=None), dict(turn_s=True)])
+def test_times_that_are_no_numbers_are_refused(options):
+    (name,) = options
+    with pytest.raises(ArgumentError, match=f"{name} is .*: it must be a number of seconds"):
+        bm.benchmark(1, **options)

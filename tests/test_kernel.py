@@ -334,6 +334,10 @@ def test_rules():
         (dict(rung=1, backend="gpu"), "backend 'gpu' is not known: give 'auto', 'cuda' or 'emulator'"),
         (dict(rung=1, entry="nothing"), "entry 'nothing' is not in .*: give 'matmul' or 'matmul_uncoalesced'"),
         (dict(rung=1, file="missing.cu"), "kernel file missing.cu does not exist"),
+        (dict(rung=1, file=5), "file is 5: it must be the path of a .cu file"),
+        (dict(rung=1, file="x" * 5000), "does not exist"),
+        (dict(rung=1, defines=["X"]), r"defines is \['X'\]: it must be a dict"),
+        (dict(rung=1, defines={"X": None}), "define X has the value None"),
         (dict(rung=1, file="/"), "kernel file / is a folder: give the path of a .cu file"),
         (dict(rung=1, file="/dev/null"), "kernel file /dev/null is no file"),
         (dict(rung=1, defines={"A B": 1}), "define 'A B' is not a C identifier"),
@@ -427,3 +431,37 @@ def test_a_size_that_does_not_fit_the_memory_is_refused(monkeypatch):
         emulate(1, (9_000, 9_000, 64))
     monkeypatch.setattr("helpers.arrays.free_memory", lambda: None)
     assert random_matrix(3, 4, 0, "emulator").shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (dict(seed=-1), "seed is -1: it must be an integer of at least 0"),
+        (dict(seed="a"), "seed is 'a': it must be an integer"),
+        (dict(counters="a"), "counters is 'a': it must be True or False"),
+        (dict(schedule=None), "schedule None is not known"),
+    ],
+)
+def test_emulate_refuses(options, words):
+    with pytest.raises(ArgumentError, match=words):
+        emulate(1, (8, 8, 8), **options)
+
+
+def test_a_matrix_for_the_gpu_without_a_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr("helpers.arrays.probe", lambda: Probe(None, "No NVIDIA driver was found: install it."))
+    with pytest.raises(BackendError, match="No NVIDIA driver was found: install it."):
+        random_matrix(2, 2, 0, "cuda")
+
+
+@pytest.mark.parametrize("scale", ["a", None, True, float("nan"), float("inf"), 1e39, -1e300])
+def test_a_scale_that_is_no_number_of_fp32_is_refused(scale):
+    with pytest.raises(ArgumentError, match=r"scale is .*: it must be a number from -1e\+30 to 1e\+30"):
+        random_matrix(2, 2, 0, "emulator", scale)
+
+
+def test_a_grid_of_numpy_integers_is_passed_as_integers():
+    kernel = kernel_of()
+    A, C = (np.zeros((32, 32), bf16) for _ in range(2))
+    kernel.launch((np.int64(1), np.int32(2)), (np.int64(32),), (A, A, C, 1, 1, 1))
+    _, grid, block, _, _ = kernel._implementation.launches[0]
+    assert [type(size) for size in (*grid, *block)] == [int, int, int]

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from helpers.arrays import random_matrix
+from helpers.arrays import BFLOAT16, random_matrix
 from helpers.errors import ArgumentError
 from helpers.kernel import KernelFault
 from helpers.reference import as_float, error_bound
@@ -348,3 +348,28 @@ def test_run_once_returns_c():
     result, C = run_once(FakeKernel(), (5, 6, 7), seed=3)
     assert result.passed and C.shape == (5, 6)
     assert check(C, random_matrix(5, 7, 6, "emulator"), random_matrix(7, 6, 7, "emulator")).passed
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda A, B, C: (None, B, C), "A is a NoneType, not a NumPy array"),
+        (lambda A, B, C: (A, B.tolist(), C), "B is a list, not a NumPy array"),
+        (lambda A, B, C: (A, B, None), "C is a NoneType, not a NumPy array"),
+        (lambda A, B, C: (A.astype(np.float32), B, C), "A has dtype float32: it must be bfloat16"),
+        (lambda A, B, C: (A[0], B, C), "A has shape .*: it must have 2 dimensions"),
+        (lambda A, B, C: (A[:0], B, C), "A is empty"),
+        (lambda A, B, C: (A, B[:-1], C), "A has 8 columns but B has 7 rows"),
+    ],
+)
+def test_check_refuses_what_is_no_product(change, words):
+    A, B, C = change(random_matrix(4, 8, 0, "emulator"), random_matrix(8, 6, 1, "emulator"), np.zeros((4, 6), BFLOAT16))
+    with pytest.raises(ArgumentError, match=words):
+        check(C, A, B)
+
+
+@pytest.mark.parametrize("kernel", [1, "01_coalescing", None])
+def test_what_is_no_kernel_is_not_verified(kernel):
+    for function in (verify, verify_all):
+        with pytest.raises(ArgumentError, match=r"kernel is .*: it must be a loaded kernel, such as load\(1\)"):
+            function(kernel)
