@@ -50,6 +50,8 @@ def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return fail(f"No space is left for what this command writes ({error.strerror}): free some disk space.")
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            return fail(f"{error.filename} cannot be used ({error.strerror}): look for it and its rights.")
         # A bug; who wants to hunt it sets the variable.
         if os.environ.get("HOPPER_TRACEBACK"):
             traceback.print_exc()

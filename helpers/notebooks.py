@@ -68,7 +68,8 @@ def read_notebook(path: Path) -> NotebookNode:
     except FileNotFoundError:
         raise ArgumentError(f"notebook {path} does not exist: give the path of an .ipynb file.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"notebook {path} cannot be read ({error}): give the path of an .ipynb file.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"notebook {path} cannot be read ({reason}): give the path of an .ipynb file.") from None
     try:
         notebook = nbformat.convert(nbformat.reader.reads(text), 4)
         notebook.nbformat_minor = 5

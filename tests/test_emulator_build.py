@@ -271,3 +271,9 @@ def test_a_damaged_library_is_no_image(tmp_path):
 def test_lines_of_inlined_code_are_the_kernels():
     output = "0x0000000000001234\n/a/math.h:30\n./kernel.cu:12 (discriminator 3)\nkernel.cu:40\n0x1240\n??:0"
     assert lines.parse_addr2line(output, "kernel.cu") == {0x1234: 12}
+
+
+def test_a_full_disk_is_not_blamed_on_the_compiler():
+    log = "/tmp/cc.s: Fatal error: can't write 688 bytes to section .text of unit.o: 'No space left on device'\n"
+    error = build.compile_error(log, "kernel.cu")
+    assert str(error).startswith("No disk space is left for compiling: free some")

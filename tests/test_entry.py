@@ -32,6 +32,7 @@ def raising(error):
         (KeyboardInterrupt(), 130, "Interrupted.\n"),
         (MemoryError("Unable to\nallocate 3 GiB"), 1, "The memory does not suffice (Unable to allocate 3 GiB)"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "No space is left for what this command writes"),
+        (PermissionError(errno.EACCES, "Permission denied", "x.cu"), 1, "x.cu cannot be used (Permission denied)"),
         (ZeroDivisionError("division by zero"), 1, "Internal error, ZeroDivisionError: division by zero; please"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -243,7 +244,7 @@ def diff(options: argparse.Namespace, output: Output) -> int:
     if not before:
         raise ArgumentError(f"{rung.name} is the first rung, so nothing came before it: take rung 2 or a later one.")
     old, new = before[-1], rung
-    texts = [each.path.read_text().splitlines() for each in (old, new)]
+    texts = [each.path.read_text(encoding="utf-8").splitlines() for each in (old, new)]
     lines = list(difflib.unified_diff(*texts, shown(old.path), shown(new.path), lineterm=""))
     row = {
         "rung": new.name,
@@ -267,6 +268,7 @@ def coloured(lines: list[str]) -> Iterator[str]:
 
 def plot(options: argparse.Namespace, output: Output) -> int:
     """Draw the ladder into a file."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)   # where it keeps its caches is nobody's business
     from helpers.ladder import plot_ladder
     from helpers.plots.figure import png
 

@@ -20,6 +20,7 @@ MAX_SHARED_BYTES = 227 * 1024        # of a CTA on Hopper, static and dynamic to
 MAX_STATIC_SHARED_BYTES = 48 * 1024  # what can be declared without `extern`, on every GPU
 SPARE_SHARED_BYTES = 64 * 1024
 DYNAMIC_SHARED = "emulator_dynamic_shared"   # the symbol at which the dynamic arrays begin
+NO_SPACE = "No space left on device"
 LAUNCH_FILE = "emulator-launch"      # the name under which messages speak of the generated part
 
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread")
@@ -158,8 +159,10 @@ def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
     ])
 
 
-def compile_error(log: str, name: str) -> CompileError:
+def compile_error(log: str, name: str) -> BackendError:
     """The compiler's first error in one sentence, at the kernel's own line; `log` has the rest."""
+    if NO_SPACE in log:
+        return _disk_full()
     missing = re.search(r"undefined (?:reference to|symbol:) [`']?([^'\n]+)", log)
     if missing:
         found = re.search(rf"{re.escape(name)}:\d+", log)
@@ -209,7 +212,8 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")   # without the mark that some editors begin a file with
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"The kernel file {path} cannot be read ({error}): give a .cu file in UTF-8.") from None
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"The kernel file {path} cannot be read ({reason}): give a .cu file in UTF-8.") from None
 
 
 def _compile(command: Sequence[str], name: str) -> None:
@@ -230,6 +234,8 @@ def _run_all(commands: Sequence[Sequence[str]]) -> None:
             process = running.pop(0)
             _, log = process.communicate()
             if process.returncode != 0:
+                if NO_SPACE in log:
+                    raise _disk_full()
                 first = next((line for line in log.splitlines() if "error" in line), "no message")
                 raise BackendError(
                     f"The emulator's runtime does not build with {command[0]} ({first.strip()}): "
@@ -239,6 +245,12 @@ def _run_all(commands: Sequence[Sequence[str]]) -> None:
         for process in running:
             process.kill()
             process.wait()
+
+
+def _disk_full() -> BackendError:
+    return BackendError(
+        "No disk space is left for compiling: free some, or set HOPPER_CACHE and TMPDIR to folders where there is some."
+    )
 
 
 def _scratch(directory: Path) -> "tempfile.TemporaryDirectory[str]":
