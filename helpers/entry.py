@@ -1,6 +1,7 @@
 """What every command line of the package has in common: errors are one sentence on stderr, never a traceback."""
 
 import argparse
+import contextlib
 import errno
 import os
 import sys
@@ -32,13 +33,12 @@ def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
     interrupted: what to say after Ctrl-C. A reader that has gone away, such as `head`, is no error to speak of: 1.
     With HOPPER_TRACEBACK set, an error that is a bug also prints its traceback.
     """
-    _mend_streams()
+    mend_streams()
     try:
         code = work()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except CourseError as error:
         return fail(str(error))
@@ -57,13 +57,27 @@ def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
             traceback.print_exc()
         text = " ".join(str(error).split())
         return fail(f"Internal error, {type(error).__name__}: {text}; please report it. HOPPER_TRACEBACK=1 says where.")
+    finally:
+        _drop_what_cannot_be_written()
 
 
-def _mend_streams() -> None:
-    """Streams to which everything can be printed: also where they are closed, or the locale lacks a letter."""
+def mend_streams() -> None:
+    """Streams to which everything can be printed: also where they are closed, or the locale lacks a letter.
+
+    Only what is not mended yet is touched: once stdout leads elsewhere for a while, it cannot be reconfigured.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w"))
-        elif hasattr(stream, "reconfigure"):
+        elif hasattr(stream, "reconfigure") and stream.errors != "backslashreplace":
             stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Empty stdout's buffer, into nothing if need be: else Python would complain at its end and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -69,14 +69,37 @@ def test_ctrl_c_while_python_imports(module):
     assert process.returncode == 130 and words == ["Interrupted."]
 
 
-def test_stdout_that_cannot_be_written():
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_stdout_that_cannot_be_written(buffered):
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered}   # empty: not set
     done = run("helpers", "diff", "1", preexec_fn=lambda: os.close(1))
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    with open("/dev/full", "w") as full:
+    for form in ((), ("--json",)):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "helpers", "list", *form],
+                stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
+            )  # fmt: skip
+        assert done.returncode == 1 and done.stderr.startswith("No space is left") and done.stderr.count("\n") == 1
+        reader, writer = os.pipe()
+        os.close(reader)
         done = subprocess.run(
-            [sys.executable, "-m", "helpers", "list"], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT
-        )
-    assert done.returncode == 1 and done.stderr.startswith("No space is left") and done.stderr.count("\n") == 1
+            [sys.executable, "-m", "helpers", "list", *form],
+            stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
+        )  # fmt: skip
+        os.close(writer)
+        assert done.returncode == 1 and done.stderr == ""
+
+
+def test_json_goes_into_a_file(tmp_path):
+    """A file can be sought and stderr, to which stdout leads for a while, cannot."""
+    with open(tmp_path / "list.json", "w+") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "helpers", "list", "--json"],
+            stdout=file, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        )  # fmt: skip
+        file.seek(0)
+        assert done.returncode == 0 and done.stderr == "" and json.load(file)[0]["number"] == 1
 
 
 @pytest.mark.skipif(not str(ROOT).isascii(), reason="in such a locale Python imports no NumPy from this folder")

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from helpers.cli.output import Output
 from helpers.cli.parser import build_parser
-from helpers.entry import INTERRUPTED, guarded
+from helpers.entry import INTERRUPTED, guarded, mend_streams
 
 PATIENCE_S = 1.0   # for a command's thread to tidy up after Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. `arguments` are the command line's by default."""
+    mend_streams()
     options = build_parser().parse_args(arguments)
     output = Output(as_json=options.json)
     threads: list[threading.Thread] = []
