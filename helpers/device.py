@@ -116,6 +116,11 @@ def _look() -> tuple[Device | None, str | None]:
         import cupy
 
         return read_device(cupy, _nvml()), None
+    except PermissionError as error:   # CuPy makes its cache folder when it is imported
+        return None, (
+            f"CuPy cannot use {answer.gpu.name} ({_first_line(error)}): "
+            "set CUPY_CACHE_DIR to a folder that can be written, or use the emulator."
+        )
     except Exception as error:   # CuPy raises its own types, and which one depends on what is missing
         return None, f"CuPy cannot use {answer.gpu.name} ({_first_line(error)}): run `make setup`, or use the emulator."
 

@@ -6,11 +6,17 @@ is none.
 
 import os
 import shutil
+import tempfile
 
 import pytest
 
 # Before anything imports pyplot: a test must not open a window, nor need a notebook's backend.
 os.environ["MPLBACKEND"] = "Agg"
+
+# Both make a folder in the user's home when they are imported, and there may be none.
+if not os.access(os.path.expanduser("~"), os.W_OK):
+    os.environ.setdefault("CUPY_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"cupy-{os.getuid()}"))
+    os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), f"matplotlib-{os.getuid()}"))
 
 
 def has_compiler() -> bool:

@@ -117,6 +117,17 @@ def test_no_gpu_is_none_with_a_reason(monkeypatch):
         device.measure_bandwidth()
 
 
+def test_a_cache_that_cupy_cannot_make_is_named(monkeypatch):
+    monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448)))
+
+    def fail(*_):
+        raise PermissionError(13, "Permission denied", "/nobody/.cupy")
+
+    monkeypatch.setattr(device, "read_device", fail)
+    assert device.device_info() is None
+    assert "'/nobody/.cupy'): set CUPY_CACHE_DIR to a folder that can be written" in device.no_device_reason()
+
+
 def test_a_gpu_that_cupy_cannot_use_is_none_with_a_reason(monkeypatch):
     monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448)))
 

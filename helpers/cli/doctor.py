@@ -65,9 +65,13 @@ def python() -> Finding:
 
 
 def packages() -> Finding:
-    import cupy
     import ml_dtypes
     import numpy
+
+    try:
+        import cupy
+    except PermissionError as error:   # CuPy makes its cache folder when it is imported
+        return Finding(False, f"CuPy: {error}", "set CUPY_CACHE_DIR to a folder that can be written")
 
     return Finding(True, f"NumPy {numpy.__version__}, ml_dtypes {ml_dtypes.__version__}, CuPy {cupy.__version__}")
 
