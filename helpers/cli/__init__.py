@@ -16,6 +16,7 @@ from helpers.cli.output import Output
 from helpers.cli.parser import build_parser
 from helpers.entry import INTERRUPTED, guarded, mend_streams
 
+STEP_S = 0.2       # after which the main thread looks for Ctrl-C again
 PATIENCE_S = 1.0   # for a command's thread to tidy up after Ctrl-C
 
 
@@ -58,7 +59,8 @@ def _run(function: Callable[[], int], threads: list[threading.Thread] | None) ->
     threads.append(thread)
     thread.start()
     try:
-        thread.join()
+        while thread.is_alive():   # in steps: a signal that comes just before a wait does not end it
+            thread.join(STEP_S)
     except KeyboardInterrupt:
         identity = ctypes.c_ulong(thread.ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(KeyboardInterrupt))
