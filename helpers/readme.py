@@ -69,8 +69,8 @@ def _tflops(value: float) -> str:
 def _ratio(record: Measurement) -> str:
     interval = record.ratio_interval
     values = (record.ratio, interval.low, interval.high)
-    median, low, high = (f"{value:.3f}" if value >= 0.1 else f"{value:.3g}" for value in values)
-    return f"{median} ({low} to {high})"
+    median, low, high = (f"{100 * value:.1f}" if value >= 0.1 else f"{100 * value:.3g}" for value in values)
+    return f"{median}% ({low} to {high})"
 
 
 def _published(rung: Rung, entry: str, figures: Iterable[Published]) -> str:
