@@ -13,6 +13,11 @@ except KeyboardInterrupt:   # importing takes a moment; `python -m helpers...` t
         raise
     print("Interrupted.", file=sys.stderr)
     sys.exit(130)
+except ModuleNotFoundError as error:   # another Python than that of the environment
+    if sys.argv[:1] != ["-m"] or (error.name or "").startswith("helpers"):
+        raise
+    print(f"This Python has no {error.name}: run `make setup`, then use .venv/bin/python.", file=sys.stderr)
+    sys.exit(1)
 
 __all__ = [
     "Kernel",

@@ -56,6 +56,13 @@ def test_bad_usage_is_one_sentence(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
+def test_a_python_without_the_packages_is_told_which_has_them(module):
+    done = subprocess.run([sys.executable, "-S", "-m", module], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("This Python has no ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_ctrl_c_while_python_imports(module):
     process = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", module], stderr=subprocess.PIPE, text=True, cwd=ROOT
