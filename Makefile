@@ -28,7 +28,7 @@ lint: setup  ## check the style of the Python code and of the notebooks
 	$(PY) -m ruff check .
 
 lab: setup  ## open JupyterLab on the first notebook
-	$(PY) -m jupyter lab notebooks/01_coalescing.ipynb
+	$(PY) -m jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks/01_coalescing.ipynb
 
 record: setup  ## measure the whole ladder again (needs a Hopper GPU)
 	$(PY) -m helpers.record
