@@ -1,5 +1,6 @@
 """`python -m helpers`: the command line. See `helpers.cli`."""
 
+import os
 import sys
 
 if __name__ == "__main__":
@@ -8,4 +9,8 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         sys.exit(130)
-    sys.exit(main())
+    code = main()
+    if code == 130:   # Ctrl-C: what libraries do at Python's end may wait for what was interrupted
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from helpers.cache import cache_directory, write_atomically
 from helpers.elf import sections
@@ -154,9 +155,7 @@ def checked_defines(defines: Mapping[str, str | int] | None) -> dict[str, str | 
 @cache
 def cuda_include_directory() -> Path:
     """The folder of the CUDA headers (cuda_bf16.h). Raises BackendError if there is none."""
-    from cuda import pathfinder
-
-    found = pathfinder.find_nvidia_header_directory("cudart")
+    found = _pathfinder().find_nvidia_header_directory("cudart")
     if found is None or not (Path(found) / "cuda_bf16.h").is_file():
         raise BackendError(f"The CUDA headers (cuda_bf16.h) were not found: {REINSTALL} (nvidia-cuda-runtime).")
     return Path(found)
@@ -177,12 +176,19 @@ def supported_architectures() -> tuple[int, ...]:
 @cache
 def nvdisasm() -> Path:
     """The disassembler of the nvidia-cuda-nvdisasm wheel or of a CUDA toolkit. Raises BackendError without one."""
-    from cuda import pathfinder
-
-    found = pathfinder.find_nvidia_binary_utility("nvdisasm")
+    found = _pathfinder().find_nvidia_binary_utility("nvdisasm")
     if found is None:
         raise BackendError(f"nvdisasm was not found: {REINSTALL} (nvidia-cuda-nvdisasm).")
     return Path(found)
+
+
+def _pathfinder() -> ModuleType:
+    """What finds NVIDIA's wheels. Raises BackendError without it."""
+    try:
+        from cuda import pathfinder
+    except ImportError as error:
+        raise BackendError(f"cuda-pathfinder cannot be imported ({_first_line(error)}): {REINSTALL}.") from None
+    return pathfinder
 
 
 def _call(name: str, *arguments: object) -> tuple:

@@ -52,6 +52,8 @@ def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
             return fail(f"No space is left for what this command writes ({error.strerror}): free some disk space.")
         if isinstance(error, OSError) and error.filename and error.strerror:
             return fail(f"{error.filename} cannot be used ({error.strerror}): look for it and its rights.")
+        if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("helpers"):
+            return fail(f"This Python has no {error.name}: run `make setup`, then use .venv/bin/python.")
         # A bug; who wants to hunt it sets the variable.
         if os.environ.get("HOPPER_TRACEBACK"):
             traceback.print_exc()

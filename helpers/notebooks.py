@@ -9,12 +9,17 @@ a run changes outputs only.
 """
 
 import asyncio
+import atexit
+import contextlib
 import os
+import queue
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from ipykernel.kernelspec import get_kernel_dict
@@ -24,6 +29,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from helpers.background import Background
 from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError, CourseError
 from helpers.files import write_whole
@@ -49,6 +55,11 @@ ABSOLUTE_PATH = re.compile(
 )
 OBJECT_ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
 PNG_HEAD = "iVBORw0KGgo"
+
+
+PATIENCE_S = 3.0   # for a kernel to end after Ctrl-C
+# What cells print comes as messages; this is what the kernel itself says, such as that it was stopped.
+SILENT = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 class NotebookError(CourseError, RuntimeError):
@@ -215,12 +226,30 @@ def run_notebook(path: Path, output_dir: Path, timeout: float = 600.0) -> Path:
 
 
 def _execute(client: NotebookClient, environment: dict[str, str]) -> None:
+    """Run the cells, in a thread of their own: Ctrl-C then ends the kernel in order and is passed on.
+
+    In the main thread nbclient would answer Ctrl-C itself, by ending the kernel and waiting for what it never says.
+    """
+    running: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Any]] = queue.SimpleQueue()
+
+    async def execute() -> None:
+        running.put((asyncio.get_running_loop(), asyncio.current_task()))
+        await client.async_execute(env=environment, **SILENT)
+
+    work = Background(lambda: asyncio.run(execute()))
     try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(client.async_execute(env=environment))
-    else:  # called from a notebook: its own loop is busy, nbclient knows how to nest
-        client.execute(env=environment)
+        work.result()
+    except KeyboardInterrupt:
+        process = getattr(getattr(client.km, "provisioner", None), "process", None)
+        if process is not None:
+            process.kill()   # at once, whatever the cell is at
+        loop, task = running.get()
+        with contextlib.suppress(RuntimeError):   # it has ended
+            loop.call_soon_threadsafe(task.cancel)
+        work.ends_within(PATIENCE_S)
+        raise
+    finally:
+        atexit.unregister(client._cleanup_kernel)   # of a kernel that is gone by now
 
 
 def _kernel_environment(scratch: Path) -> dict[str, str]:

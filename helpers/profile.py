@@ -392,7 +392,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     if options.launch:
-        run_launch(options.launch[0], options.launch[1], int(options.launch[2]))
+        rung, entry, size = options.launch
+        if not re.fullmatch(r"[1-9][0-9]{0,9}", size):
+            raise ArgumentError(f"--launch has the size {size!r}: it must be an integer of at least 1.")
+        run_launch(rung, entry, int(size))
         return 0
     return _record(options.rungs, options.sizes, options.output)
 
@@ -404,7 +407,9 @@ def _record(rungs: Sequence[str], sizes: Sequence[int], output: Path | None) -> 
     for size in sizes:
         for rung in chosen:
             if any(size % multiple for multiple in rung.multiples) or size < 1:
-                raise ArgumentError(f"size {size} does not suit {rung.name}: take a multiple of {max(rung.multiples)}.")
+                multiple = max(rung.multiples)
+                needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
+                raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
     info = device.device_info()
     if info is None:
         raise BackendError(f"Counters can only be recorded on a GPU: {device.no_device_reason()}")

@@ -22,6 +22,7 @@ from helpers.benchmark import (
     SUSTAINED_ROUNDS,
     Bench,
     BenchmarkRefused,
+    check_options,
     measure,
 )
 from helpers.device import Device
@@ -78,7 +79,9 @@ def plan_jobs(
     for size in sizes:
         for rung in rungs:
             if size < 1 or any(size % multiple for multiple in rung.multiples):
-                raise ArgumentError(f"size {size} does not suit {rung.name}: take a multiple of {max(rung.multiples)}.")
+                multiple = max(rung.multiples)
+                needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
+                raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
             for entry in (rung.entry, *rung.twins):
                 if entry == rung.entry or size <= twin_limit:
                     jobs.extend(Job(rung, entry, size, regime) for regime in regimes)
@@ -196,6 +199,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     if options.rounds is not None and options.rounds < 1:
         raise ArgumentError(f"--rounds is {options.rounds}: it must be at least 1 (9 give a 95% interval).")
+    for regime in options.regimes:
+        check_options(regime, options.rounds, options.rest, options.turn)
     rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
     jobs = plan_jobs(rungs, options.sizes, options.regimes, options.twin_limit)
     rounds = {"burst": options.rounds or BURST_ROUNDS, "sustained": options.rounds or SUSTAINED_ROUNDS}

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from helpers.background import Background
 from helpers.entry import guarded
 from helpers.errors import ArgumentError
 from helpers.files import write_whole
@@ -163,3 +164,91 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         write_whole(tmp_path / "folder", b"new")
+
+
+HIDE = """
+import sys
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "words"),
+    [
+        ("numpy", ("list",), "This Python has no numpy: "),
+        ("ml_dtypes", ("doctor", "--json"), "This Python has no ml_dtypes: "),
+        ("matplotlib", ("plot",), "This Python has no matplotlib: "),
+        ("nbclient", ("run", "1"), "This Python has no nbclient: "),
+        ("cuda", ("inspect", "1"), "cuda-pathfinder cannot be imported (No module named 'cuda"),
+    ],
+)
+def test_a_missing_package_is_named(tmp_path, package, command, words):
+    (tmp_path / "sitecustomize.py").write_text(HIDE.format(package=package))
+    done = run("helpers", *command, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1 and done.stderr.startswith(words) and done.stderr.count("\n") == 1
+    assert "run `make setup`" in done.stderr
+
+
+def test_ctrl_c_while_a_notebook_runs(tmp_path):
+    """The kernel ends, the result's folder holds whole files, and nothing else is said."""
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None}
+    ready = tmp_path / "ready"
+    source = f"import os, time\nopen({str(ready)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell | {"source": source}]}
+    (tmp_path / "slow.ipynb").write_text(json.dumps(notebook))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "helpers", "run", str(tmp_path / "slow.ipynb"), "--output-dir", str(tmp_path / "out")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (ready.exists() and ready.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "Interrupted.\n")
+    assert json.loads((tmp_path / "out" / "slow.ipynb").read_text())["cells"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["slow.ipynb"]
+    kernel = int(ready.read_text())
+    while os.path.exists(f"/proc/{kernel}") and time.monotonic() < deadline:
+        if "Z" in open(f"/proc/{kernel}/stat").read().rpartition(")")[2].split()[0]:   # ended, not yet collected
+            break
+        time.sleep(0.05)
+    else:
+        assert not os.path.exists(f"/proc/{kernel}")
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "words"),
+    [
+        ("helpers.record", ("--rest", "-1"), "rest_s is -1.0: it must be a number of seconds"),
+        ("helpers.record", ("--rest", "nan", "--list"), "rest_s is nan: it must be a number of seconds"),
+        ("helpers.record", ("--turn", "0", "--regimes", "sustained"), "turn_s is 0.0: it must be a number of seconds"),
+        ("helpers.record", ("--sizes", "0"), "size 0 does not suit 01_coalescing: take a size of at least 1"),
+        ("helpers.profile", ("--sizes", "-5"), "size -5 does not suit 01_coalescing: take a size of at least 1"),
+        ("helpers.profile", ("--launch", "1", "matmul", "y"), "--launch has the size 'y'"),
+        ("helpers.readme", ("--file", "/nowhere/README.md"), "/nowhere/README.md cannot be read (No such file"),
+        ("helpers.notebooks", ("check", "nowhere.ipynb"), "notebook nowhere.ipynb does not exist"),
+    ],
+)
+def test_bad_values_are_refused_in_one_sentence(module, arguments, words):
+    done = run(module, *arguments)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith(words)
+    assert done.stderr.count("\n") == 1
+
+
+def test_work_in_the_background_returns_raises_and_can_be_interrupted():
+    assert Background(lambda: 7).result() == 7
+    with pytest.raises(ArgumentError, match="no"):
+        Background(raising(ArgumentError("no."))).result()
+    slow = Background(lambda: [time.sleep(0.01) for _ in range(3000)])
+    assert not slow.ends_within(0.05)
+    slow.interrupt()
+    assert slow.ends_within(5)
+    with pytest.raises(KeyboardInterrupt):
+        slow.result()

@@ -8,15 +8,15 @@ import contextlib
 import ctypes
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
+from helpers.background import Background
 from helpers.cli.output import Output
 from helpers.cli.parser import build_parser
 from helpers.entry import INTERRUPTED, guarded, mend_streams
 
-STEP_S = 0.2       # after which the main thread looks for Ctrl-C again
+MOMENT_S = 0.5     # for a command to end by itself: a compiler hears Ctrl-C as well
 PATIENCE_S = 1.0   # for a command's thread to tidy up after Ctrl-C
 
 
@@ -25,51 +25,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mend_streams()
     options = build_parser().parse_args(arguments)
     output = Output(as_json=options.json)
-    threads: list[threading.Thread] = []
+    started: list[Background] = []
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         with _stdout_kept_clean() if options.json else contextlib.nullcontext():
-            own_threads = threads if options.in_thread else None
-            code = guarded(lambda: _run(lambda: options.function(options, output), own_threads))
+            code = guarded(lambda: _run(lambda: options.function(options, output), options.in_thread, started))
         code = guarded(lambda: output.finish() or code)
-    if any(thread.is_alive() for thread in threads):   # in machine code that does not end
+    if not all(work.ends_within(0) for work in started):   # in machine code that does not end
         sys.stderr.flush()
         os._exit(INTERRUPTED)
     return code
 
 
-def _run(function: Callable[[], int], threads: list[threading.Thread] | None) -> int:
-    """Run a command so that Ctrl-C stops it at once, even within the emulator's machine code.
+def _run(function: Callable[[], int], in_thread: bool, started: list[Background]) -> int:
+    """Run a command, in a thread of its own (which is added to `started`) if it calls the emulator's machine code.
 
-    Python handles a signal in the main thread between two of its own instructions. So the work is done in another
-    thread (which is added to `threads`), and after Ctrl-C the main one tells it to stop and tidy up, and waits a
-    moment for that. With `threads` None it is done here.
+    After Ctrl-C it is told to stop and tidy up, and gets a moment for that.
     """
-    if threads is None:
+    if not in_thread:
         return function()
-    results: list[int | BaseException] = []
-
-    def work() -> None:
-        try:
-            results.append(function())
-        except BaseException as error:
-            results.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    threads.append(thread)
-    thread.start()
+    started.append(Background(function))
     try:
-        while thread.is_alive():   # in steps: a signal that comes just before a wait does not end it
-            thread.join(STEP_S)
+        return started[0].result()
     except KeyboardInterrupt:
-        identity = ctypes.c_ulong(thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(KeyboardInterrupt))
-        thread.join(PATIENCE_S)
+        if not started[0].ends_within(MOMENT_S):
+            started[0].interrupt()
+            started[0].ends_within(PATIENCE_S)
         raise
-    (result,) = results
-    if isinstance(result, BaseException):
-        raise result
-    return result
 
 
 @contextlib.contextmanager
