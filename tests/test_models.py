@@ -352,3 +352,9 @@ def test_models_in_words():
     assert str(occupancy(242, 256, 49152)) == fit
     assert str(shared_loads(8, 16, 8, 8)).endswith("3 loads for 128 multiply-adds, 0.0234 loads each")
     assert str(tile_traffic(4096, 4096, 4096, 32, 32)) == "tile 32 x 32: 8.590 GB loaded, 15.9 FLOP per byte"
+
+
+@pytest.mark.parametrize("size", [0, -1, "a", (1, 2), 1.5, True])
+def test_predict_refuses_what_is_no_size(size):
+    with pytest.raises(ArgumentError, match="k is .*: it must be an integer of at least 1"):
+        predict(1, k=size)

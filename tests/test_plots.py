@@ -234,3 +234,9 @@ def test_colours_differ_in_lightness():
     assert min(np.diff(ordered)) > 12
     for color, text in figure.ON.items():
         assert abs(lightness(color) - lightness(text)) > 40
+
+
+@pytest.mark.parametrize("change", [{"tflops": "a"}, {"tflops": float("inf")}, {"tflops": -1}, {"rung_number": None}])
+def test_a_ladder_point_that_cannot_be_drawn_is_refused(change):
+    with pytest.raises(ArgumentError, match="it must be"):
+        LadderPoint(**({"rung_number": 1, "name": "x", "tflops": 1.0, "kind": "live"} | change))

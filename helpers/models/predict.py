@@ -8,6 +8,8 @@ wavefront of at most 128 bytes through L1 or shared memory (NVIDIA H100 whitepap
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from helpers.errors import ArgumentError
 from helpers.models.banks import warp_wavefronts
 from helpers.models.coalescing import lane_addresses, warp_traffic
@@ -100,6 +102,9 @@ def predict(
     Raises ArgumentError for a rung that has no model yet.
     """
     found = find_rung(rung)
+    for name, size in (("m", m), ("n", n), ("k", k)):
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise ArgumentError(f"{name} is {size!r}: it must be an integer of at least 1.")
     if found.number == 1:
         work = _coalescing_work(k, entry)
     elif found.number == 2:

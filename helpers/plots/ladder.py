@@ -13,6 +13,7 @@ RUNG_NAMES = (
     "wgmma", "pipelining", "Hilbert", "persistence", "clusters",
 )   # the ten rungs in order, as the axis names them
 TWIN = 0                                  # rung number of the uncoalesced twin of rung 1
+MOST_TFLOPS = 1e9
 TARGET = 764.0                            # TFLOP/s
 TARGET_LABEL = "published: 764 TFLOP/s, H100 SXM, N=4096"
 KINDS = ("published", "recorded", "live")
@@ -40,10 +41,10 @@ class LadderPoint:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ArgumentError(f"kind is {self.kind!r}: it must be one of {', '.join(KINDS)}.")
-        if not 0 <= self.rung_number <= len(RUNG_NAMES):
-            raise ArgumentError(f"rung_number is {self.rung_number}: it must be 0 to {len(RUNG_NAMES)}.")
-        if not self.tflops > 0:
-            raise ArgumentError(f"tflops of {self.name!r} is {self.tflops}: it must be above 0.")
+        if not isinstance(self.rung_number, int) or not 0 <= self.rung_number <= len(RUNG_NAMES):
+            raise ArgumentError(f"rung_number is {self.rung_number!r}: it must be 0 to {len(RUNG_NAMES)}.")
+        if not isinstance(self.tflops, int | float) or not 0 < self.tflops < MOST_TFLOPS:
+            raise ArgumentError(f"tflops of {self.name!r} is {self.tflops!r}: it must be above 0 and finite.")
 
 
 def ladder(
