@@ -18,7 +18,7 @@ from types import ModuleType
 from helpers.cache import cache_directory, write_atomically
 from helpers.elf import sections
 from helpers.errors import ArgumentError, BackendError, CompileError
-from helpers.words import plural
+from helpers.words import first_line, plural
 
 HOPPER = "sm_90a"   # the `a` allows wgmma and setmaxnreg, which exist on this architecture only
 REINSTALL = "run `make setup`, which installs the pinned wheels"
@@ -187,7 +187,7 @@ def _pathfinder() -> ModuleType:
     try:
         from cuda import pathfinder
     except ImportError as error:
-        raise BackendError(f"cuda-pathfinder cannot be imported ({_first_line(error)}): {REINSTALL}.") from None
+        raise BackendError(f"cuda-pathfinder cannot be imported ({first_line(error)}): {REINSTALL}.") from None
     return pathfinder
 
 
@@ -199,7 +199,7 @@ def _call(name: str, *arguments: object) -> tuple:
         status, *results = getattr(nvrtc, name)(*arguments)
     except Exception as error:   # each version of the bindings has its own way to say that there is no library
         raise BackendError(
-            f"NVRTC, the CUDA compiler library, cannot be used ({_first_line(error)}): {REINSTALL} (nvidia-cuda-nvrtc)."
+            f"NVRTC, the CUDA compiler library, cannot be used ({first_line(error)}): {REINSTALL} (nvidia-cuda-nvrtc)."
         ) from None
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise BackendError(f"NVRTC refused {name} ({status.name}): {REINSTALL} (nvidia-cuda-nvrtc).")
@@ -308,7 +308,3 @@ def _warnings(log: str) -> tuple[str, ...]:
         line.strip() for line in log.splitlines()
         if re.search(r"\bwarning\s*[#:]", line) or "Potential Performance Loss" in line
     )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

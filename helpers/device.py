@@ -13,6 +13,7 @@ from typing import Any
 from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import meets, probe
 from helpers.intervals import median
+from helpers.words import first_line
 
 # Dense bf16 tensor-core FLOP per clock and SM, by compute capability. 9.0: NVIDIA H100 white paper, table 2
 # (989.4 TFLOP/s = 132 SMs x 4096 x 1.83 GHz); 8.0: NVIDIA A100 white paper, table 1 (312 = 108 x 2048 x 1.41).
@@ -118,11 +119,11 @@ def _look() -> tuple[Device | None, str | None]:
         return read_device(cupy, _nvml()), None
     except PermissionError as error:   # CuPy makes its cache folder when it is imported
         return None, (
-            f"CuPy cannot use {answer.gpu.name} ({_first_line(error)}): "
+            f"CuPy cannot use {answer.gpu.name} ({first_line(error)}): "
             "set CUPY_CACHE_DIR to a folder that can be written, or use the emulator."
         )
     except Exception as error:   # CuPy raises its own types, and which one depends on what is missing
-        return None, f"CuPy cannot use {answer.gpu.name} ({_first_line(error)}): run `make setup`, or use the emulator."
+        return None, f"CuPy cannot use {answer.gpu.name} ({first_line(error)}): run `make setup`, or use the emulator."
 
 
 def read_device(cupy: Any, nvml: Any, index: int = 0) -> Device:
@@ -329,7 +330,3 @@ def _try(question: Callable[[], Any]) -> Any:
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
