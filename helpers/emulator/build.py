@@ -24,7 +24,7 @@ NO_SPACE = "No space left on device"
 LAUNCH_FILE = "emulator-launch"      # the name under which messages speak of the generated part
 
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread")
-RUNTIME_FLAGS = ("-O2", "-g1", "-Wall", "-Wextra")
+RUNTIME_FLAGS = ("-O3", "-g1", "-Wall", "-Wextra")   # -O3 unrolls the loops of wgmma_math.cpp
 KERNEL_FLAGS = (
     "-g", "-gdwarf-4",             # addr2line reads DWARF 4 of both compilers right, not DWARF 5
     "-w",                          # warnings are nvcc's business
@@ -49,9 +49,10 @@ def build_runtime() -> Path:
     """The runtime library, built if need be (a few seconds, once). Raises BackendError if it cannot be."""
     compiler = find_compiler()
     sources = sorted(RUNTIME.glob("*.cpp"))
-    headers = [*sorted(RUNTIME.glob("*.h")), INCLUDE / "emulator" / "abi.h"]
-    flags = (*COMMON_FLAGS, *RUNTIME_FLAGS)
-    key = _key(compiler.version, flags, *(path.name for path in sources), *(p.read_bytes() for p in sources + headers))
+    headers = [*sorted(RUNTIME.glob("*.h")), *sorted((INCLUDE / "emulator").glob("abi*.h"))]
+    flags = (*COMMON_FLAGS, *RUNTIME_FLAGS, *machine_flags())
+    names, contents = [path.name for path in sources], [path.read_bytes() for path in sources + headers]
+    key = _key(compiler.version, machine_identity(), flags, *names, *contents)
     library = cache_directory("emulator") / f"libemulator-{key}.so"
     if library.exists():
         return library
