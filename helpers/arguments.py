@@ -8,6 +8,7 @@ import numpy as np
 from helpers.arrays import BFLOAT16
 from helpers.errors import ArgumentError
 from helpers.rungs import Rung
+from helpers.tensor_map import TensorMap
 
 INT32_MAX = 2**31 - 1
 MAX_GRID = (INT32_MAX, 65_535, 65_535)          # CUDA C++ Programming Guide, "Technical Specifications"
@@ -155,6 +156,8 @@ def check_launch(grid: Sequence[int], block: Sequence[int], shared_bytes: int, s
 def launch_arguments(arguments: Sequence[Any], backend: str) -> tuple[Any, ...]:
     """A kernel's arguments in the form in which they are passed: arrays as they are, Python integers as C `int`.
 
+    Tensor maps are encoded for the GPU and go to the emulator as they are.
+
     Raises ArgumentError for arrays in the other memory, integers that don't fit, and anything else.
     """
     if not isinstance(arguments, tuple | list):
@@ -163,6 +166,9 @@ def launch_arguments(arguments: Sequence[Any], backend: str) -> tuple[Any, ...]:
 
 
 def _launch_argument(name: str, value: Any, backend: str) -> Any:
+    if isinstance(value, TensorMap):
+        check_memory(f"the matrix of {name}", value.array, backend)
+        return value.encode() if backend == "cuda" else value
     if isinstance(value, np.generic):
         return value
     if isinstance(value, int) and not isinstance(value, bool):

@@ -8,6 +8,8 @@ import numpy as np
 
 from helpers.emulator.protocol import PARAMETER_KINDS, BufferSpec, Parameter
 from helpers.errors import ArgumentError
+from helpers.tensor_map import BYTES as MAP_BYTES
+from helpers.tensor_map import TensorMap
 
 _NUMPY_KINDS = {"int": "i", "unsigned": "u", "float": "f"}
 
@@ -35,15 +37,14 @@ class PreparedArguments:
             if kind == "pointer":
                 array = _checked_array(entry, name, value)
                 storage = ctypes.create_string_buffer(ctypes.sizeof(ctypes.c_void_p))
-                buffers.append(
-                    BufferSpec(
-                        host=array.ctypes.data,
-                        bytes=array.nbytes,
-                        argument=ctypes.addressof(storage),
-                        writable=int(array.flags.writeable),
-                    )
-                )
+                buffers.append(_buffer(array, array.ctypes.data, array.nbytes, storage))
                 self._arrays.append(array)
+                self.buffer_names.append(name)
+            elif isinstance(value, TensorMap):
+                data = _map_bytes(entry, name, kind, parameter.bytes, value)
+                storage = ctypes.create_string_buffer(data, len(data))
+                buffers.append(_buffer(value.array, value.address, value.nbytes, storage))
+                self._arrays.append(value.array)
                 self.buffer_names.append(name)
             else:
                 data = _scalar_bytes(entry, name, kind, parameter.bytes, value)
@@ -53,7 +54,16 @@ class PreparedArguments:
         self.pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, self._storage))
 
 
+def _buffer(array: np.ndarray, address: int, size: int, storage: ctypes.Array) -> BufferSpec:
+    """An array whose address, in the launch's own memory, is to be written to the beginning of `storage`."""
+    return BufferSpec(
+        host=address, bytes=size, argument=ctypes.addressof(storage), writable=int(array.flags.writeable)
+    )
+
+
 def _checked_array(entry: str, name: str, value: Any) -> np.ndarray:
+    if isinstance(value, TensorMap):
+        raise ArgumentError(f"{name} of {entry} is a tensor map, and its parameter a pointer: pass the array itself.")
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"{name} of {entry} is a {type(value).__name__}: a pointer needs a NumPy array.")
     if not value.flags.c_contiguous:
@@ -63,12 +73,26 @@ def _checked_array(entry: str, name: str, value: Any) -> np.ndarray:
     return value
 
 
+def _map_bytes(entry: str, name: str, kind: str, size: int, value: TensorMap) -> bytes:
+    """The record of a tensor map. Raises ArgumentError if the parameter is none or the matrix not in host memory."""
+    if kind != "other" or size != MAP_BYTES:
+        raise ArgumentError(
+            f"{name} of {entry} is a tensor map, and its parameter is not: "
+            "declare it `const __grid_constant__ TensorMap`."
+        )
+    if not isinstance(value.array, np.ndarray):
+        raise ArgumentError(f"{name} of {entry} maps a {type(value.array).__name__}: make it of a NumPy array.")
+    return value.record().tobytes()
+
+
 def _scalar_bytes(entry: str, name: str, kind: str, size: int, value: Any) -> bytes:
     """The bytes of a scalar as the parameter has it. Raises ArgumentError if it does not fit."""
     if kind not in _NUMPY_KINDS:
-        data = bytes(value) if isinstance(value, (ctypes.Structure, np.void)) else b""
+        is_record = isinstance(value, np.ndarray) and value.dtype.names is not None
+        data = bytes(value) if is_record or isinstance(value, (ctypes.Structure, np.void)) else b""
         if len(data) != size:
-            raise ArgumentError(f"{name} of {entry} must be a structure of {size} bytes: give a ctypes.Structure.")
+            what = "a tensor map, made with tensor_map" if size == MAP_BYTES else "a ctypes.Structure"
+            raise ArgumentError(f"{name} of {entry} must be a structure of {size} bytes: give {what}.")
         return data
     is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     is_number = is_integer or isinstance(value, (float, np.floating))
