@@ -9,6 +9,7 @@ from helpers.arrays import BFLOAT16
 from helpers.errors import ArgumentError
 from helpers.rungs import Rung
 from helpers.tensor_map import TensorMap
+from helpers.tile_order import N_LIMIT
 
 INT32_MAX = 2**31 - 1
 MAX_GRID = (INT32_MAX, 65_535, 65_535)          # CUDA C++ Programming Guide, "Technical Specifications"
@@ -107,8 +108,8 @@ def is_device_array(value: Any) -> bool:
 def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
     """Raises ArgumentError if the rung cannot multiply matrices of these sizes.
 
-    The kernels count rows, columns and steps in `int` and element offsets in `size_t`, and a grid has at most
-    65,535 CTAs along y.
+    The kernels count rows, columns and steps in `int` and element offsets in `size_t`, a grid has at most 65,535 CTAs
+    along y, and an order's entries have 16 bits for each of a tile's coordinates.
     """
     axes = (("M", "A has {:,} rows", m), ("N", "B has {:,} columns", n), ("K", "A has {:,} columns", k))
     for (axis, words, size), multiple in zip(axes, rung.multiples, strict=True):
@@ -119,7 +120,8 @@ def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
                 f"pad with zeros to {padded:,}."
             )
     rows, columns, depth = rung.tile
-    limits = (min(MAX_GRID[1] * rows, INT32_MAX - rows), INT32_MAX - columns, INT32_MAX - depth)
+    most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * columns
+    limits = (min(MAX_GRID[1] * rows, INT32_MAX - rows), most_n, INT32_MAX - depth)
     for (axis, words, size), limit in zip(axes, limits, strict=True):
         if size > limit:
             raise ArgumentError(
@@ -151,6 +153,16 @@ def check_launch(grid: Sequence[int], block: Sequence[int], shared_bytes: int, s
     whole = isinstance(shared_bytes, int | np.integer) and not isinstance(shared_bytes, bool)
     if not whole or not 0 <= shared_bytes <= shared_limit:
         raise ArgumentError(f"shared_bytes is {shared_bytes!r}: it must be an integer from 0 to {shared_limit:,}.")
+
+
+def check_cluster(grid: Sequence[int], cluster: Sequence[int]) -> None:
+    """Raises ArgumentError if the grid cannot be divided into clusters of so many CTAs along x, y and z."""
+    for axis, size, group in zip("xyz", (*grid, 1, 1)[:3], (*cluster, 1, 1)[:3], strict=True):
+        if size % group:
+            raise ArgumentError(
+                f"grid.{axis} is {size:,}, and the kernel's clusters have {group} CTAs along {axis}: "
+                f"it must be a multiple of {group}; launch {-(-size // group) * group:,}."
+            )
 
 
 def launch_arguments(arguments: Sequence[Any], backend: str) -> tuple[Any, ...]:

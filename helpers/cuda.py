@@ -18,6 +18,7 @@ from types import ModuleType
 from helpers.cache import cache_directory, write_atomically
 from helpers.elf import sections
 from helpers.errors import ArgumentError, BackendError, CompileError
+from helpers.rungs import KERNEL_DIR
 from helpers.words import first_line, plural
 
 HOPPER = "sm_90a"   # the `a` allows wgmma and setmaxnreg, which exist on this architecture only
@@ -73,11 +74,12 @@ class CompileReport:
 def compile_cubin(path: Path, defines: Mapping[str, str | int] | None = None, arch: str = HOPPER) -> Cubin:
     """Compile a kernel file, or take the result from the cache if no input has changed.
 
-    The key covers the text of the file and of everything it includes, the options and the compiler's version.
+    Headers are looked for beside the file, then beside the rungs (`hopper.cuh`), then among CUDA's. The key covers the
+    text of the file and of everything it includes, the options and the compiler's version.
     Raises CompileError with the compiler's first error, and BackendError if NVRTC or the CUDA headers are missing.
     """
     path = Path(path)
-    include_directories = (path.parent, cuda_include_directory())
+    include_directories = (path.parent, KERNEL_DIR, cuda_include_directory())
     options = (
         f"-arch={arch}",
         "-std=c++17",

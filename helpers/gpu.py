@@ -21,13 +21,14 @@ class Gpu:
     """The first visible GPU.
 
     capability: (major, minor), such as (9, 0). driver: what cuDriverGetVersion says, such as 13000.
-    shared_bytes: the most shared memory that a CTA can ask for.
+    shared_bytes: the most shared memory that a CTA can ask for. sms: streaming multiprocessors.
     """
 
     name: str
     capability: tuple[int, int]
     driver: int
     shared_bytes: int
+    sms: int
 
     @property
     def architecture(self) -> str:
@@ -95,12 +96,13 @@ def _probe(driver: Any) -> Probe:
     major = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
     minor = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
     shared = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device)
+    sms = ask("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)
     name = ask("cuDeviceGetName", 128, device).split(b"\0")[0].decode(errors="replace")
     version = ask("cuDriverGetVersion")
     if version < NEEDED_DRIVER:
         return Probe(None, f"The driver of {name} supports CUDA {_dotted(version)}, this package needs "
                            f"{_dotted(NEEDED_DRIVER)}: update the NVIDIA driver, or use the emulator.")
-    return Probe(Gpu(name, (major, minor), version, shared))
+    return Probe(Gpu(name, (major, minor), version, shared, sms))
 
 
 def meets(rule: str, capability: tuple[int, int]) -> bool:
@@ -135,6 +137,21 @@ def load_function(cubin_path: Path, entry: str) -> Any:
         return cupy.RawModule(path=str(cubin_path)).get_function(entry)
     except Exception as error:
         raise driver_error(f"The driver cannot load {entry} of {cubin_path.name}", error) from None
+
+
+def cluster_dims(function: Any) -> tuple[int, int, int]:
+    """The CTAs of a cluster along x, y and z, as the kernel's `__cluster_dims__` says; 1, 1, 1 if it has none."""
+    from cuda.bindings import driver
+
+    attribute = driver.CUfunction_attribute
+    handle = driver.CUfunction(function.kernel.ptr)
+    sizes = []
+    for axis in ("WIDTH", "HEIGHT", "DEPTH"):
+        wanted = getattr(attribute, f"CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_{axis}")
+        status, size = driver.cuFuncGetAttribute(wanted, handle)
+        sizes.append(size if status == driver.CUresult.CUDA_SUCCESS else 0)
+    x, y, z = (max(1, size) for size in sizes)   # 0: the kernel does not say
+    return x, y, z
 
 
 def launch_function(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:

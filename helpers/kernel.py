@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from helpers import gpu
 from helpers.arguments import (
     MAX_SHARED_BYTES,
+    check_cluster,
     check_launch,
     check_output,
     check_product,
@@ -31,7 +32,8 @@ from helpers.cuda import (
     sass,
 )
 from helpers.errors import ArgumentError, CourseError
-from helpers.rungs import Rung, find_rung
+from helpers.launches import TileOrders, plan_launch
+from helpers.rungs import H200_SMS, Rung, find_rung
 from helpers.tables import counter_table
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Backend(Protocol):
 
     name: str
     shared_limit: int   # bytes of dynamic shared memory that a CTA can have
+    sms: int            # streaming multiprocessors
 
     def compile(self, kernel: "Kernel") -> Any:
         """The kernel's file, ready to be launched."""
@@ -69,12 +72,13 @@ class EmulatorBackend:
     """Runs a kernel on the CPU. schedule: `"eager"`, `"lazy"` or `"random"` (with `seed`).
 
     counters: count memory traffic, and check bounds and races, which needs the same instrumentation. Ten times faster
-    without, but then a kernel can be right by luck.
+    without, but then a kernel can be right by luck. sms: of the GPU that is played.
     """
 
     schedule: str = "lazy"
     seed: int = 0
     counters: bool = True
+    sms: int = H200_SMS
     name: str = "emulator"
     shared_limit: int = MAX_SHARED_BYTES
 
@@ -102,13 +106,20 @@ class CudaBackend:
     def shared_limit(self) -> int:
         return self.gpu.shared_bytes
 
+    @property
+    def sms(self) -> int:
+        return self.gpu.sms
+
     def compile(self, kernel: "Kernel") -> Any:
-        return gpu.load_function(kernel.cubin.path, kernel.entry)
+        function = gpu.load_function(kernel.cubin.path, kernel.entry)
+        return function, gpu.cluster_dims(function)
 
     def launch(
         self, compiled: Any, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
     ) -> None:
-        gpu.launch_function(compiled, grid, block, arguments, shared_bytes)
+        function, cluster = compiled
+        check_cluster(grid, cluster)
+        gpu.launch_function(function, grid, block, arguments, shared_bytes)
 
 
 class Kernel:
@@ -119,6 +130,7 @@ class Kernel:
     again after an edit.
     defines: what the preprocessor of the file sees. backend: `"cuda"` or `"emulator"`.
     run: reports and counters of the last launch on the emulator, None on the GPU.
+    sms: the SMs that a persistent rung is launched for: the GPU's own, 132 on the emulator. Another number can be set.
     """
 
     def __init__(
@@ -129,7 +141,9 @@ class Kernel:
         self.defines = dict(defines)
         self.path = path
         self.run: EmulatorRun | None = None
+        self.sms = implementation.sms
         self._implementation = implementation
+        self._orders = TileOrders(implementation.name)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.rung.name}.{self.entry} on {self.backend}>"
@@ -191,7 +205,9 @@ class Kernel:
             out = empty_matrix(m, n, self.backend)
         else:
             check_output(self.rung, out, A, B, self.backend)
-        self.launch(self.rung.grid(m, n), self.rung.block, (A, B, out, m, n, k), self.rung.shared_bytes)
+        require_integer("sms", self.sms, 1)
+        plan = plan_launch(self.rung, A, B, out, self.sms, self._orders)
+        self.launch(plan.grid, plan.block, plan.arguments, plan.shared_bytes)
         return out
 
     def launch(
@@ -267,6 +283,7 @@ def emulate(
     schedule: str = "lazy",
     seed: int = 0,
     counters: bool = True,
+    sms: int = H200_SMS,
     entry: str | None = None,
     defines: Mapping[str, str | int] | None = None,
     file: str | Path | None = None,
@@ -276,16 +293,18 @@ def emulate(
     A kernel that breaks a rule is no error here: the run's reports say what it did, and the verification fails.
     schedule: how asynchronous work and warps are ordered; `"random"` orders them by `seed`, which also makes A and B.
     counters: count memory traffic, and check bounds and races; without them a run is ten times faster.
+    sms: of the GPU that is played; a persistent rung launches a CTA for each.
     Works on any machine with a C++ compiler, also beside a GPU. Raises ArgumentError for wrong arguments.
     """
     from helpers.verify import run_once
 
     require_integer("seed", seed, 0)
+    require_integer("sms", sms, 1)
     if not isinstance(counters, bool):
         raise ArgumentError(f"counters is {counters!r}: it must be True or False.")
     if schedule not in SCHEDULES:
         raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
-    backend = EmulatorBackend(schedule=schedule, seed=seed, counters=counters)
+    backend = EmulatorBackend(schedule=schedule, seed=seed, counters=counters, sms=sms)
     kernel = _kernel(find_rung(rung), backend, entry, defines, file)
     verification, C = run_once(kernel, size, seed)
     return Emulation(run=kernel.run, verification=verification, C=C, source=kernel.source)

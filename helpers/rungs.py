@@ -14,6 +14,31 @@ KERNEL_DIR = ROOT / "kernels"
 NOTEBOOK_DIR = ROOT / "notebooks"
 
 
+H200_SMS = 132   # streaming multiprocessors of an H200 and of an H100 SXM
+
+
+@dataclass(frozen=True)
+class Box:
+    """The part of a matrix that one TMA copy moves: columns x rows elements, the innermost dimension first.
+
+    swizzle, l2_promotion: as of `helpers.tensor_map.tensor_map`.
+    """
+
+    columns: int
+    rows: int
+    swizzle: str = "128B"
+    l2_promotion: str = "256B"
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Which matrices a kernel gets as tensor maps, with their boxes; None: as a pointer."""
+
+    A: Box | None = None
+    B: Box | None = None
+    C: Box | None = None
+
+
 @dataclass(frozen=True)
 class Rung:
     """One kernel of the ladder.
@@ -21,11 +46,18 @@ class Rung:
     number, name, title: `3`, `"03_register_tiling"`, `"Register tiling"`.
     entry: the `extern "C"` function that is measured; `twins` are further ones in the same file.
     tile: (rows, columns, depth) of C's tile per CTA and of one step along K.
-    block: threads per CTA. grid: (ceil(N / columns), ceil(M / rows)).
+    block: threads per CTA. grid: (ceil(N / columns), ceil(M / rows)), unless `order` is given.
     multiples: (M, N, K) must be multiples of these (1 = any size).
     alignment: bytes; the base address of each matrix must be a multiple of it.
     shared_bytes: dynamic shared memory per CTA (static shared memory is in the kernel itself).
     compute_capability: a rule, `'>=7.0'` or `'==9.0'`.
+    maps: which of A, B and C the kernel gets as tensor maps.
+    stages: steps along K that are in shared memory at once.
+    cluster: CTAs of a cluster, whose tiles lie one below the other in C.
+    order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
+    list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
+    persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
+    `helpers.launches` says what arguments follow from this.
     """
 
     number: int
@@ -40,6 +72,12 @@ class Rung:
     compute_capability: str = ">=7.0"
     entry: str = "matmul"
     twins: tuple[str, ...] = field(default=())
+    maps: Maps = Maps()
+    stages: int = 1
+    cluster: int = 1
+    order: str | None = None
+    persistent: bool = False
+    most_ctas: int | None = None
 
     @property
     def path(self) -> Path:
@@ -51,10 +89,20 @@ class Rung:
         """The notebook that explains it."""
         return NOTEBOOK_DIR / f"{self.name}.ipynb"
 
-    def grid(self, m: int, n: int) -> tuple[int, int]:
-        """CTAs along x (columns of C) and y (rows of C) for an M x N result."""
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Tiles of an M x N result along M and N; those of a cluster count as one."""
         rows, columns, _ = self.tile
-        return (-(-n // columns), -(-m // rows))
+        return (-(-m // (rows * self.cluster)), -(-n // columns))
+
+    def grid(self, m: int, n: int, sms: int = H200_SMS) -> tuple[int, ...]:
+        """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row."""
+        m_tiles, n_tiles = self.tiles(m, n)
+        if self.order is None:
+            return (n_tiles, m_tiles * self.cluster)
+        clusters = m_tiles * n_tiles
+        if self.persistent:
+            clusters = min(clusters, max(1, min(sms, self.most_ctas or sms) // self.cluster))
+        return (clusters * self.cluster,)
 
 
 RUNGS: tuple[Rung, ...] = (

@@ -19,7 +19,7 @@ from helpers.diagnosis import describe_difference, describe_missing, describe_na
 from helpers.errors import ArgumentError
 from helpers.kernel import Kernel, KernelFault
 from helpers.reference import as_float, error_bound, module_of, reference_product
-from helpers.rungs import Rung
+from helpers.rungs import H200_SMS, Rung
 
 MAX_RELATIVE_ERROR = 4e-3   # Frobenius norm; rounding to bf16 alone makes 1.66e-3, for a single element up to 3.9e-3
 FILLING = 0x7FE5            # bits of C before the launch: a NaN; arithmetic makes 0x7FC0, 0x7FFF or 0xFFC0
@@ -27,6 +27,7 @@ NAN_BAND = 0x7FC0           # bits round A and B: whoever reads them gets NaN
 GUARD_BAND = 0x4A3D         # bits round C: a number, so that a NaN written there shows as well
 LONG_TILES = 9              # of the shapes that are long along one axis: more than 8, so that a wrap at 8 shows
 LONG_K = 1025               # at least; so that an index that wraps at 256 or 1024 shows
+WAVES = 2                   # tiles for each SM and more, where a CTA computes several
 INPUT_BYTES, OUTPUT_BYTES = 16, 32   # host memory that a verification takes for each element
 GUARD_UNIT = 128            # values, 256 bytes: keeps the matrices between the bands aligned
 
@@ -154,10 +155,11 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
 
     K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many. M, N and
     K differ, and each is long once, for mistakes that come after some tiles or steps. Where a rung takes ragged sizes,
-    they are ragged: single elements, less than a tile, one more than a tile.
+    they are ragged: single elements, less than a tile, one more than a tile. A persistent rung also gets so many tiles
+    that its CTAs compute three and two each.
     """
     rows, columns, depth = rung.tile
-    stages = getattr(rung, "stages", 1)
+    stages = rung.stages
     many = max(5, 2 * stages + 1, 96 // depth)
     counts = sorted({1, 2, stages - 1, stages, stages + 1, many} - {0})
     ragged_m = rung.multiples[0] if rung.multiples[0] < rows else 0
@@ -181,6 +183,9 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
         (short_m, LONG_TILES * columns - ragged_n, _up(depth, rung.multiples[2])),
         (short_m, short_n, _up(LONG_K, rung.multiples[2])),
     ]
+    if rung.persistent:
+        side = math.isqrt(WAVES * H200_SMS) + 1
+        shapes.append((side * rows - ragged_m, side * columns - ragged_n, _up(depth + 1, rung.multiples[2])))
     if rung.multiples == (1, 1, 1):
         shapes += [(33, 65, 17), (129, 31, 100)]
     return list(dict.fromkeys(shapes))

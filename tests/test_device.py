@@ -118,7 +118,7 @@ def test_no_gpu_is_none_with_a_reason(monkeypatch):
 
 
 def test_a_cache_that_cupy_cannot_make_is_named(monkeypatch):
-    monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448)))
+    monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448, 132)))
 
     def fail(*_):
         raise PermissionError(13, "Permission denied", "/nobody/.cupy")
@@ -129,7 +129,7 @@ def test_a_cache_that_cupy_cannot_make_is_named(monkeypatch):
 
 
 def test_a_gpu_that_cupy_cannot_use_is_none_with_a_reason(monkeypatch):
-    monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448)))
+    monkeypatch.setattr(device, "probe", lambda: Probe(Gpu("NVIDIA H200", (9, 0), 13000, 232448, 132)))
 
     def fail(*_):
         raise RuntimeError("cudaErrorInsufficientDriver: too old\nmore")

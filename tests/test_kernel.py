@@ -17,8 +17,8 @@ from helpers.kernel import CudaBackend, EmulatorBackend, Kernel, KernelFault, em
 from helpers.rungs import RUNGS, find_rung
 
 bf16 = ml_dtypes.bfloat16
-H200 = Gpu("NVIDIA H200", (9, 0), 13000, 227 * 1024)
-A100 = Gpu("NVIDIA A100", (8, 0), 13000, 163 * 1024)
+H200 = Gpu("NVIDIA H200", (9, 0), 13000, 227 * 1024, 132)
+A100 = Gpu("NVIDIA A100", (8, 0), 13000, 163 * 1024, 108)
 
 
 @dataclass
@@ -27,6 +27,7 @@ class RecordingBackend:
 
     name: str = "emulator"
     shared_limit: int = 227 * 1024
+    sms: int = 132
     reports: tuple = ()
     launches: list = field(default_factory=list)
     compiled: list = field(default_factory=list)

@@ -3,10 +3,15 @@
 import re
 from dataclasses import replace
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+from helpers.arguments import MAX_SHARED_BYTES
 from helpers.errors import ArgumentError
-from helpers.rungs import RUNGS, Rung, find_rung
+from helpers.rungs import RUNGS, Box, Rung, find_rung
+from helpers.tensor_map import tensor_map
+from helpers.tile_order import ORDERS
 
 rungs = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 
@@ -57,7 +62,55 @@ def test_tile_block_and_multiples_fit_together(rung: Rung):
     for multiple, tile in zip(rung.multiples, rung.tile, strict=True):
         assert multiple == 1 or tile % multiple == 0
     rows, columns, _ = rung.tile
-    assert rung.grid(1, 1) == (1, 1)
-    assert rung.grid(rows, columns) == (1, 1)
-    assert rung.grid(rows + 1, 2 * columns) == (2, 2)
+    if rung.order is None:
+        assert rung.cluster == 1 and not rung.persistent
+        assert rung.grid(1, 1) == (1, 1)
+        assert rung.grid(rows, columns) == (1, 1)
+        assert rung.grid(rows + 1, 2 * columns) == (2, 2)
+    else:
+        assert rung.order in ORDERS
+        assert rung.grid(1, 1) == (rung.cluster,)
+        assert rung.grid(rung.cluster * rows + 1, 2 * columns) == (4 * rung.cluster,)
+
+
+@rungs
+def test_boxes_stages_and_shared_memory_fit_together(rung: Rung):
+    rows, columns, depth = rung.tile
+    assert 0 <= rung.shared_bytes <= MAX_SHARED_BYTES
+    assert rung.stages >= 1 and 1 <= rung.cluster <= 8
+    sides = {"A": (depth, rows), "B": (columns, depth), "C": (columns, rows)}   # of a tile, the innermost first
+    for name, (tile_columns, tile_rows) in sides.items():
+        box: Box | None = getattr(rung.maps, name)
+        if box is not None:
+            assert rung.alignment == 16 and rung.multiples[1] % 8 == rung.multiples[2] % 8 == 0
+            assert tile_columns % box.columns == 0 and tile_rows % box.rows == 0
+            matrix = np.zeros((2 * tile_rows, 2 * tile_columns), ml_dtypes.bfloat16)
+            tensor_map(matrix, (box.columns, box.rows), box.swizzle, box.l2_promotion)   # the driver's rules
+    loaded = 2 * depth * (rows + columns) if rung.maps.A or rung.maps.B else 0
+    assert not rung.shared_bytes or rung.shared_bytes >= rung.stages * loaded
+
+
+PERSISTENT = dict(tile=(128, 256, 64), block=(384,), order="hilbert", persistent=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sms", "grid"),
+    [
+        (dict(tile=(128, 128, 64)), 132, (32, 16)),
+        (dict(order="row", tile=(128, 256, 64)), 132, (256,)),
+        (PERSISTENT, 132, (132,)),
+        (PERSISTENT, 500, (256,)),
+        (PERSISTENT, 1, (1,)),
+        (PERSISTENT | dict(cluster=2), 132, (132,)),
+        (PERSISTENT | dict(cluster=2), 133, (132,)),
+        (PERSISTENT | dict(cluster=2), 1, (2,)),
+        (PERSISTENT | dict(cluster=2, most_ctas=128), 132, (128,)),
+        (PERSISTENT | dict(cluster=2, most_ctas=128), 114, (114,)),
+        (PERSISTENT | dict(cluster=2), 1000, (256,)),
+    ],
+)
+def test_grid_of_a_2048_by_4096_result(fields, sms, grid):
+    rung = Rung(**dict(number=9, name="09", title="", idea="", block=(384,)) | fields)
+    assert rung.grid(2048, 4096, sms) == grid
+    assert rung.grid(2048 - 127, 4096 - 127, sms) == grid
 

@@ -299,16 +299,26 @@ def test_default_sizes(rung):
 
 
 def test_default_sizes_of_a_pipeline_lie_round_its_stages():
-    @dataclass(frozen=True)
-    class Pipelined(Rung):
-        stages: int = 4
-
-    rung = Pipelined(7, "07", "", "", tile=(128, 256, 64), block=(384,), multiples=(1, 8, 8), stages=4)
+    rung = Rung(7, "07", "", "", tile=(128, 256, 64), block=(384,), multiples=(1, 8, 8), stages=4)
     sizes = default_sizes(rung)
     assert {1, 2, 3, 4, 5, 9} <= {k // 64 for _, _, k in sizes if k % 64 == 0}
     assert any(k % 64 for _, _, k in sizes)
     assert any(m % 128 for m, _, _ in sizes) and any(n % 256 for _, n, _ in sizes)
     assert all(n % 8 == 0 and k % 8 == 0 for _, n, k in sizes)
+
+
+def test_default_sizes_of_a_persistent_rung_give_its_ctas_several_tiles_each():
+    rung = Rung(
+        10, "10", "", "", tile=(128, 256, 64), block=(384,), multiples=(1, 8, 8), stages=4, cluster=2, order="hilbert",
+        persistent=True,
+    )
+    loads = []
+    for m, n, _ in default_sizes(rung):
+        m_tiles, n_tiles = rung.tiles(m, n)
+        (ctas,) = rung.grid(m, n, 132)
+        loads.append(m_tiles * n_tiles / (ctas // 2))
+    assert max(loads) > 2 and not max(loads).is_integer() and min(loads) == 1
+    assert any(-(-m // 128) % 2 for m, _, _ in default_sizes(rung))   # a cluster whose second CTA has no rows
 
 
 @pytest.mark.parametrize(

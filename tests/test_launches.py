@@ -1,0 +1,221 @@
+"""What a call launches follows from the rung's fields: arguments in the kernel's order, maps of these very arrays."""
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from helpers.arguments import check_cluster, check_sizes
+from helpers.arrays import random_matrix
+from helpers.errors import ArgumentError
+from helpers.kernel import Kernel, emulate, load
+from helpers.launches import TileOrders, plan_launch
+from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung
+from helpers.tensor_map import TensorMap
+from helpers.tile_order import hilbert, packed
+from helpers.verify import verify
+
+bf16 = ml_dtypes.bfloat16
+A_BOX, B_BOX, C_BOX = Box(64, 128), Box(64, 64), Box(64, 64, swizzle="none", l2_promotion="none")
+TMA = Rung(
+    number=7, name="07_tma", title="", idea="", tile=(128, 256, 64), block=(384,), multiples=(1, 8, 8), alignment=16,
+    shared_bytes=200_000, maps=Maps(A=A_BOX, B=B_BOX), stages=4,
+)
+ORDERED = replace(TMA, order="hilbert")
+PERSISTENT = replace(ORDERED, persistent=True)
+CLUSTERS = replace(PERSISTENT, cluster=2, maps=Maps(A=A_BOX, B=B_BOX, C=C_BOX))
+
+
+def operands(m=300, n=520, k=72):
+    A, B = random_matrix(m, k, 1, "emulator"), random_matrix(k, n, 2, "emulator")
+    return A, B, np.zeros((m, n), bf16)
+
+
+def planned(rung, sms=132, matrices=None):
+    A, B, C = matrices or operands()
+    return plan_launch(rung, A, B, C, sms, TileOrders("emulator")), A, B, C
+
+
+def assert_maps(value, array, box):
+    assert isinstance(value, TensorMap) and value.array is array
+    assert (value.box, value.swizzle, value.l2_promotion) == (
+        (box.columns, box.rows), box.swizzle, box.l2_promotion
+    )
+
+
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.number <= 4], ids=lambda rung: rung.name)
+def test_pointers_and_sizes(rung):
+    plan, A, B, C = planned(rung)
+    assert plan.arguments[0] is A and plan.arguments[1] is B and plan.arguments[2] is C
+    assert plan.arguments[3:] == (300, 520, 72)
+    assert (plan.grid, plan.block, plan.shared_bytes) == (rung.grid(300, 520), rung.block, rung.shared_bytes)
+
+
+def test_maps_take_the_place_of_their_pointers():
+    plan, A, B, C = planned(TMA)
+    assert_maps(plan.arguments[0], A, A_BOX)
+    assert_maps(plan.arguments[1], B, B_BOX)
+    assert plan.arguments[2] is C and plan.arguments[3:] == (300, 520, 72)
+    assert (plan.grid, plan.block, plan.shared_bytes) == ((3, 3), (384,), 200_000)
+
+
+def test_an_order_goes_before_the_sizes():
+    plan, _, _, C = planned(ORDERED)
+    assert plan.arguments[2] is C and np.array_equal(plan.arguments[3], packed(hilbert(3, 3)))
+    assert plan.arguments[4:] == (300, 520, 72) and plan.grid == (9,)
+
+
+def test_a_persistent_rung_gets_the_number_of_tiles_too():
+    plan, *_ = planned(PERSISTENT, sms=4)
+    assert np.array_equal(plan.arguments[3], packed(hilbert(3, 3)))
+    assert plan.arguments[4:] == (9, 300, 520, 72) and plan.grid == (4,)
+
+
+def test_clusters_walk_tiles_of_two():
+    plan, _, _, C = planned(CLUSTERS, sms=5)
+    assert_maps(plan.arguments[2], C, C_BOX)
+    assert np.array_equal(plan.arguments[3], packed(hilbert(2, 3)))
+    assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (4,)
+
+
+def test_maps_are_never_of_another_call_and_lists_are_made_once():
+    orders = TileOrders("emulator")
+    first, second = operands(), operands()
+    plans = []
+    for matrices in (first, second, first):
+        plans.append(plan_launch(PERSISTENT, *matrices, 132, orders))
+        maps = plans[-1].arguments[:2]
+        assert [found.address for found in maps] == [matrix.ctypes.data for matrix in matrices[:2]]
+    assert plans[0].arguments[3] is plans[1].arguments[3] is plans[2].arguments[3]
+    other = plan_launch(PERSISTENT, *operands(m=600), 132, orders)
+    assert np.array_equal(other.arguments[3], packed(hilbert(5, 3)))
+    assert np.array_equal(plan_launch(CLUSTERS, *first, 132, orders).arguments[3], packed(hilbert(2, 3)))
+
+
+@dataclass
+class RecordingBackend:
+    """Keeps what it was asked to launch, and makes the product out of the maps it was given."""
+
+    name: str = "emulator"
+    shared_limit: int = 227 * 1024
+    sms: int = 132
+    launches: list = field(default_factory=list)
+
+    def compile(self, kernel):
+        return "compiled"
+
+    def launch(self, compiled, entry, grid, block, arguments, shared_bytes):
+        self.launches.append((grid, arguments, shared_bytes))
+        A, B, C = (value.array if isinstance(value, TensorMap) else value for value in arguments[:3])
+        C[...] = (A.astype(np.float32) @ B.astype(np.float32)).astype(bf16)
+        return SimpleNamespace(reports=[], counters=[], totals={})
+
+
+def kernel_of(rung, **options):
+    return Kernel(rung, RecordingBackend(**options), "matmul", {}, find_rung(1).path)
+
+
+@pytest.mark.parametrize("rung", [TMA, ORDERED, PERSISTENT, CLUSTERS], ids=["maps", "order", "persistent", "clusters"])
+def test_calls_of_every_kind_pass_verification(rung):
+    kernel = kernel_of(rung)
+    assert verify(kernel, (129, 264, 72)).passed
+    for _, arguments, _ in kernel._implementation.launches:
+        assert [type(value) for value in arguments[-3:]] == [np.int32] * 3
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_stale_map_is_noticed_by_verification(place):
+    """A kernel that goes on using the first call's map, as one that caches it by shape would."""
+    kernel, kept = kernel_of(CLUSTERS), {}
+    launch = kernel._implementation.launch
+
+    def stale(compiled, entry, grid, block, arguments, shared_bytes):
+        value = kept.setdefault(place, arguments[place])
+        return launch(compiled, entry, grid, block, (*arguments[:place], value, *arguments[place + 1:]), shared_bytes)
+
+    kernel._implementation.launch = stale
+    assert not verify(kernel, (129, 264, 72)).passed
+
+
+def test_sms_are_the_backends_and_can_be_set():
+    kernel = kernel_of(PERSISTENT, sms=114)
+    A, B, _ = operands(m=2000, n=4096)
+    kernel(A, B)
+    kernel.sms = 3
+    kernel(A, B)
+    assert [grid for grid, _, _ in kernel._implementation.launches] == [(114,), (3,)]
+    for wrong in (0, 2.5, None, True):
+        kernel.sms = wrong
+        with pytest.raises(ArgumentError, match="sms is .*: it must be an integer of at least 1"):
+            kernel(A, B)
+    with pytest.raises(ArgumentError, match="sms is 0"):
+        emulate(1, (32, 32, 32), sms=0)
+
+
+def test_shapes_that_tma_cannot_take_are_refused_before_the_launch():
+    kernel = kernel_of(TMA)
+    for (m, n, k), words in {
+        (8, 12, 64): "B has 12 columns but 07_tma needs N to be a multiple of 8: pad with zeros to 16",
+        (8, 64, 12): "A has 12 columns but 07_tma needs K to be a multiple of 8: pad with zeros to 16",
+    }.items():
+        with pytest.raises(ArgumentError, match=words):
+            kernel(*operands(m, n, k)[:2])
+    memory = random_matrix(1, 8 * 64 + 8, 0, "emulator").reshape(-1)
+    with pytest.raises(ArgumentError, match="A begins 2 bytes past a multiple of 16"):
+        kernel(memory[1:513].reshape(8, 64), random_matrix(64, 64, 0, "emulator"))
+    assert kernel(*operands(1, 8, 8)[:2]).shape == (1, 8)
+    assert len(kernel._implementation.launches) == 1
+
+
+def test_tiles_that_do_not_fit_a_packed_order_are_refused():
+    check_sizes(ORDERED, 65_535 * 128, 32_768 * 256, 64)
+    with pytest.raises(ArgumentError, match="takes N up to 8,388,608"):
+        check_sizes(ORDERED, 128, 32_768 * 256 + 8, 64)
+    with pytest.raises(ArgumentError, match="takes M up to 8,388,480"):
+        check_sizes(ORDERED, 65_535 * 128 + 1, 256, 64)
+
+
+def test_grids_that_are_no_whole_clusters_are_refused():
+    check_cluster((4, 3), (2, 1, 1))
+    check_cluster((4,), (1, 1, 1))
+    with pytest.raises(ArgumentError) as caught:
+        check_cluster((5, 3), (2, 1, 1))
+    assert str(caught.value) == (
+        "grid.x is 5, and the kernel's clusters have 2 CTAs along x: it must be a multiple of 2; launch 6."
+    )
+    with pytest.raises(ArgumentError, match="grid.y is 1, and the kernel's clusters have 4 CTAs along y"):
+        check_cluster((4,), (1, 4, 1))
+
+
+# On a GPU
+
+CLUSTER = """
+extern "C" __global__ void __cluster_dims__(2, 1, 1) pairs(unsigned* out) {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    if (threadIdx.x == 0) out[blockIdx.x] = rank;
+}
+"""
+
+
+@pytest.mark.hopper
+def test_cluster_dims_of_a_kernel_are_known_on_the_gpu(tmp_path):
+    import cupy
+
+    path = tmp_path / "pairs.cu"
+    path.write_text(CLUSTER)
+    kernel, out = load(1, "cuda", file=path, entry="pairs"), cupy.full(6, 9, cupy.uint32)
+    kernel.launch((6,), (32,), (out,))
+    assert out.tolist() == [0, 1, 0, 1, 0, 1]
+    with pytest.raises(ArgumentError, match="grid.x is 5, and the kernel's clusters have 2 CTAs along x"):
+        kernel.launch((5,), (32,), (out,))
+    assert kernel.sms == cupy.cuda.Device().attributes["MultiProcessorCount"]
+
+
+@pytest.mark.hopper
+def test_orders_are_uploaded_once():
+    orders = TileOrders("cuda")
+    first = orders.get("hilbert", 5, 3)
+    assert np.array_equal(first.get(), packed(hilbert(5, 3))) and orders.get("hilbert", 5, 3) is first
