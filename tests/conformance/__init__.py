@@ -1,0 +1,1 @@
+"""What the hardware does, as micro-kernels that run on both backends, and what an H200 answered."""

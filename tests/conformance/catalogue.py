@@ -1,0 +1,22 @@
+"""All conformance cases."""
+
+from itertools import chain
+
+from .cases import Case
+from .sync_cases import mbarrier_cases, stmatrix_cases, thread_cases
+from .tma_cases import load_cases, multicast_cases, narrow_cases, ring_cases, store_cases, two_loads
+from .wgmma_cases import accumulation_cases, group_cases, layout_cases, ownership_cases
+
+CASES: tuple[Case, ...] = tuple(
+    chain(
+        stmatrix_cases(), thread_cases(), mbarrier_cases(),
+        load_cases(), two_loads(), ring_cases(), multicast_cases(), store_cases(), narrow_cases(),
+        ownership_cases(), layout_cases(), accumulation_cases(), group_cases(),
+    )
+)  # fmt: skip
+TOPICS: tuple[str, ...] = tuple(dict.fromkeys(case.topic for case in CASES))
+
+
+def entries_of(file: str) -> tuple[str, ...]:
+    """The kernels of a file that cases use, so that it is compiled once for all of them."""
+    return tuple(sorted({case.entry for case in CASES if case.file == file}))

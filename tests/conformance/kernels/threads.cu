@@ -1,0 +1,79 @@
+// Who a thread is: ranks in a cluster, the elected lane, addresses; and named barriers.
+#include "hopper.cuh"
+
+// Per CTA: block x, block y, rank in the cluster, CTAs of the cluster.
+__device__ __forceinline__ void tell_rank(int* dump) {
+    if (threadIdx.x != 0) return;
+    int* mine = dump + 4 * (blockIdx.y * gridDim.x + blockIdx.x);
+    mine[0] = blockIdx.x;
+    mine[1] = blockIdx.y;
+    mine[2] = cluster_ctarank();
+    mine[3] = cluster_nctarank();
+}
+
+extern "C" __global__ void ranks_without_cluster(int* dump) { tell_rank(dump); }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) ranks_2_1(int* dump) { tell_rank(dump); }
+extern "C" __global__ void __cluster_dims__(1, 2, 1) ranks_1_2(int* dump) { tell_rank(dump); }
+extern "C" __global__ void __cluster_dims__(4, 1, 1) ranks_4_1(int* dump) { tell_rank(dump); }
+extern "C" __global__ void __cluster_dims__(2, 2, 1) ranks_2_2(int* dump) { tell_rank(dump); }
+extern "C" __global__ void __cluster_dims__(8, 1, 1) ranks_8_1(int* dump) { tell_rank(dump); }
+
+// How often each lane of each warp is elected in four elections.
+extern "C" __global__ void elections(int* dump) {
+    int elected = 0;
+    for (int election = 0; election < 4; ++election) {
+        elected += elect_sync();
+        __syncwarp();
+    }
+    dump[threadIdx.x] = elected;
+}
+
+// Differences of addresses in a cluster: between two variables of the own CTA, and of one variable in all CTAs.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) addresses(int* dump) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    if (threadIdx.x != 0) return;
+    int* mine = dump + 8 * blockIdx.x;
+    mine[0] = shared_address(smem) % 1024;
+    mine[1] = shared_address(smem + 520) - shared_address(smem);
+    mine[2] = mapa(smem + 520, 2) - mapa(smem, 2);
+    mine[3] = (mapa(smem, 1) & 0xffffff) - shared_address(smem);
+    for (int cta = 0; cta < 4; ++cta) mine[4 + cta] = mapa(smem, cta) - mapa(smem, 0);
+}
+
+// Named barriers as the ladder uses them. Warps 0 and 1 write and arrive at barrier 1, warps 2 and 3 wait there and
+// read; then they write, and pairs of warps meet at barriers 2 (warps 2 and 3) and 3 (all four). Several rounds.
+extern "C" __global__ void __launch_bounds__(128) named_barriers(int* dump, int rounds) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    int* values = reinterpret_cast<int*>(smem);
+    const int thread = threadIdx.x;
+    for (int round = 0; round < rounds; ++round) {
+        int seen = -1;
+        if (thread < 64) {
+            values[thread] = 1000 * round + thread;
+            barrier_arrive(1, 128);
+        } else {
+            barrier_sync(1, 128);
+            const int received = values[127 - thread];
+            values[thread] = received + 500;
+            barrier_sync(2, 64);
+            seen = values[thread ^ 32];
+        }
+        dump[round * 128 + thread] = seen;
+        barrier_sync(3, 128);
+    }
+}
+
+// The two halves of the cluster barrier with work in between: each CTA writes to global memory, arrives, does something
+// else, waits, and reads what the others wrote.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_barrier(int* mailbox, int* dump, int rounds) {
+    const int rank = cluster_ctarank(), thread = threadIdx.x;
+    for (int round = 0; round < rounds; ++round) {
+        int* letters = mailbox + round * 4 * 32;
+        letters[rank * 32 + thread] = 1000 * round + 100 * rank + thread;
+        barrier_cluster_arrive();
+        const int own = rank * 1000000;
+        barrier_cluster_wait();
+        const int next = (rank + 1) % 4;
+        dump[(round * 4 + rank) * 32 + thread] = own + *(volatile int*)&letters[next * 32 + 31 - thread];
+    }
+}
