@@ -155,6 +155,15 @@ def check_launch(grid: Sequence[int], block: Sequence[int], shared_bytes: int, s
         raise ArgumentError(f"shared_bytes is {shared_bytes!r}: it must be an integer from 0 to {shared_limit:,}.")
 
 
+def check_shared(static_bytes: int, dynamic_bytes: int, limit: int) -> None:
+    """Raises ArgumentError if a CTA cannot have so much static and dynamic shared memory together."""
+    if static_bytes + dynamic_bytes > limit:
+        raise ArgumentError(
+            f"shared_bytes is {dynamic_bytes:,}, with {static_bytes:,} bytes of static shared memory: "
+            f"a CTA can have {limit:,} bytes together; launch with {max(0, limit - static_bytes):,} at most."
+        )
+
+
 def check_cluster(grid: Sequence[int], cluster: Sequence[int]) -> None:
     """Raises ArgumentError if the grid cannot be divided into clusters of so many CTAs along x, y and z."""
     for axis, size, group in zip("xyz", (*grid, 1, 1)[:3], (*cluster, 1, 1)[:3], strict=True):

@@ -18,6 +18,7 @@ from helpers.arguments import (
     check_launch,
     check_output,
     check_product,
+    check_shared,
     launch_arguments,
 )
 from helpers.arrays import empty_matrix, random_matrix, require_integer, resolve_backend
@@ -96,6 +97,15 @@ class EmulatorBackend:
 
 
 @dataclass(frozen=True)
+class GpuKernel:
+    """A loaded kernel: CuPy's function, the CTAs of its clusters along x, y, z, and its static shared memory."""
+
+    function: Any
+    cluster: tuple[int, int, int]
+    static_shared_bytes: int
+
+
+@dataclass(frozen=True)
 class CudaBackend:
     """Runs a kernel on the GPU, compiled for the card's own architecture. Launches are asynchronous."""
 
@@ -110,16 +120,16 @@ class CudaBackend:
     def sms(self) -> int:
         return self.gpu.sms
 
-    def compile(self, kernel: "Kernel") -> Any:
+    def compile(self, kernel: "Kernel") -> GpuKernel:
         function = gpu.load_function(kernel.cubin.path, kernel.entry)
-        return function, gpu.cluster_dims(function)
+        return GpuKernel(function, gpu.cluster_dims(function), function.shared_size_bytes)
 
     def launch(
-        self, compiled: Any, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+        self, compiled: GpuKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
     ) -> None:
-        function, cluster = compiled
-        check_cluster(grid, cluster)
-        gpu.launch_function(function, grid, block, arguments, shared_bytes)
+        check_cluster(grid, compiled.cluster)
+        check_shared(compiled.static_shared_bytes, shared_bytes, self.shared_limit)
+        gpu.launch_function(compiled.function, grid, block, arguments, shared_bytes)
 
 
 class Kernel:

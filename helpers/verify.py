@@ -210,7 +210,8 @@ class _Trial:
         self.A, self.B, self.fault = A, B, ""
         m, n = A.shape[0], B.shape[1]
         rows, columns, _ = kernel.rung.tile
-        memory, self.C = _between_bands(m, n, kernel.backend, rows * n + columns, GUARD_BAND)
+        band = kernel.rung.cluster * rows * n + columns   # whoever writes a tile too far down writes here
+        memory, self.C = _between_bands(m, n, kernel.backend, band, GUARD_BAND)
         self.C.view(np.uint16)[...] = FILLING
         before = A.copy(), B.copy()
         try:

@@ -7,10 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from helpers.arguments import check_cluster, check_sizes
+from helpers.arguments import check_cluster, check_shared, check_sizes
 from helpers.arrays import random_matrix
 from helpers.errors import ArgumentError
-from helpers.kernel import Kernel, emulate, load
+from helpers.gpu import Gpu
+from helpers.kernel import CudaBackend, Kernel, emulate, load
 from helpers.launches import TileOrders, plan_launch
 from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung
 from helpers.tensor_map import TensorMap
@@ -187,6 +188,42 @@ def test_grids_that_are_no_whole_clusters_are_refused():
     )
     with pytest.raises(ArgumentError, match="grid.y is 1, and the kernel's clusters have 4 CTAs along y"):
         check_cluster((4,), (1, 4, 1))
+
+
+def test_static_and_dynamic_shared_memory_share_the_limit():
+    check_shared(1024, 231_424, 232_448)
+    with pytest.raises(ArgumentError, match="shared_bytes is 231,425, with 1,024 bytes of static .* 231,424 at most"):
+        check_shared(1024, 231_425, 232_448)
+
+
+class FakeFunction:
+    """A function of CuPy's that keeps what it was launched with."""
+
+    shared_size_bytes = 1024
+
+    def __init__(self):
+        self.launches = []
+
+    def __call__(self, grid, block, arguments, shared_mem):
+        self.launches.append((grid, shared_mem))
+
+
+def test_what_a_gpu_would_refuse_is_refused_before_the_launch(monkeypatch):
+    function = FakeFunction()
+    monkeypatch.setattr("helpers.kernel.gpu.load_function", lambda path, entry: function)
+    monkeypatch.setattr("helpers.kernel.gpu.cluster_dims", lambda found: (2, 1, 1))
+    rung = find_rung(1)
+    kernel = Kernel(rung, CudaBackend(Gpu("NVIDIA H200", (9, 0), 13000, 232_448, 132)), "matmul", {}, rung.path)
+    kernel.cubin = SimpleNamespace(path="unused")
+    kernel.launch((4,), (32,), (1,), 231_424)
+    for grid, shared_bytes, words in (
+        ((5,), 0, "grid.x is 5, and the kernel's clusters have 2 CTAs along x"),
+        ((4,), 231_425, "shared_bytes is 231,425, with 1,024 bytes of static shared memory"),
+        ((4,), 232_449, "shared_bytes is 232449: it must be an integer from 0 to 232,448"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            kernel.launch(grid, (32,), (1,), shared_bytes)
+    assert function.launches == [((4,), 231_424)] and kernel.sms == 132
 
 
 # On a GPU
