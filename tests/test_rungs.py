@@ -2,13 +2,15 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from helpers.arguments import MAX_SHARED_BYTES
-from helpers.errors import ArgumentError
+from helpers.cuda import compile_cubin
+from helpers.errors import ArgumentError, CompileError
 from helpers.rungs import RUNGS, Box, Rung, find_rung
 from helpers.tensor_map import tensor_map
 from helpers.tile_order import ORDERS
@@ -88,6 +90,29 @@ def test_boxes_stages_and_shared_memory_fit_together(rung: Rung):
             tensor_map(matrix, (box.columns, box.rows), box.swizzle, box.l2_promotion)   # the driver's rules
     loaded = 2 * depth * (rows + columns) if rung.maps.A or rung.maps.B else 0
     assert not rung.shared_bytes or rung.shared_bytes >= rung.stages * loaded
+
+
+def constants_agree(rung: Rung, folder: Path) -> None:
+    """Compiles the kernel with assertions that its constants are the rung's; the compiler names the one that is not."""
+    source = rung.path.read_text(encoding="utf-8")
+    rows, columns, depth = rung.tile
+    wanted = {"BM": rows, "BN": columns, "BK": depth, "THREADS": int(np.prod(rung.block))}
+    if re.search(r"^ *extern __shared__", source, re.M):
+        wanted["sizeof(Shared)"] = rung.shared_bytes
+        wanted["STAGES" if re.search(r"\bSTAGES\b", source) else "BUFFERS"] = rung.stages
+    else:
+        assert rung.shared_bytes == 0 and rung.stages == 1
+    path = folder / rung.path.name
+    path.write_text(source + "".join(f"static_assert({name} == {value});\n" for name, value in wanted.items()))
+    compile_cubin(path)
+
+
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.number >= 3], ids=lambda rung: rung.name)
+def test_the_kernels_constants_are_the_rungs(rung, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "cache"))
+    constants_agree(rung, tmp_path)
+    with pytest.raises(CompileError, match="static assertion failed"):
+        constants_agree(replace(rung, tile=(rung.tile[0], rung.tile[1] // 2, rung.tile[2])), tmp_path)
 
 
 PERSISTENT = dict(tile=(128, 256, 64), block=(384,), order="hilbert", persistent=True)
