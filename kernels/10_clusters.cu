@@ -1,0 +1,239 @@
+// 10_clusters: two SMs share what they load, and a tile is stored while the next one is computed.
+//
+// Idea      A cluster is two CTAs on neighbouring SMs, one below the other in C: they need the same tiles of B. Each
+//           fetches half of a tile and multicasts it to both, so B crosses from L2 once instead of twice.
+//           A finished tile is kept as packed bf16 in registers and leaves through shared memory by TMA, a quarter at
+//           each of the next tile's first four steps, while the tensor cores are already at work again.
+// Changed   09_persistence loaded all of B in every CTA, and its consumers stored with the tensor cores idle.
+// Layout    A stage as before. Staging: two boxes of 64 x 64 a consumer, rows of 128 bytes, swizzled, so that stmatrix
+//           writes without bank conflicts and TMA reads what it expects.
+//           order[i] = row of cluster tiles (256 x 256) | column of them << 16; cluster c takes entries c, c + clusters...
+// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
+//           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
+// Launch    grid (2 * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
+//           A_map: box of 64 x 128 (columns x rows); B_map and C_map: box of 64 x 64; all with 128-byte swizzle.
+//           -DMULTICAST=0: each CTA loads all of its B. -DTMA_STORE=0: threads store their own sums at once.
+//           -DOVERLAP=0: TMA stores a tile before the next one begins.
+#include <cuda_bf16.h>
+
+#include "hopper.cuh"
+
+#ifndef STAGES
+#define STAGES 4
+#endif
+#ifndef MULTICAST
+#define MULTICAST 1
+#endif
+#ifndef TMA_STORE
+#define TMA_STORE 1
+#endif
+#ifndef OVERLAP
+#define OVERLAP 1
+#endif
+
+constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
+constexpr int CLUSTER = 2;                   // CTAs one below the other, with the same columns of C
+constexpr int CONSUMERS = 2;                 // warpgroups that multiply; each 64 x 256 of C
+constexpr int THREADS = (1 + CONSUMERS) * 128;
+constexpr int WGMMA_K = 16;                  // depth of one wgmma
+constexpr int BLOCKS = BN / 64;              // boxes across a tile: of B in a stage, and of C in a consumer's share
+constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;   // a thread; 128 * (40 + 2 * 232) < 65,536
+
+struct Shared {
+    __nv_bfloat16 A[STAGES][BM * BK];
+    __nv_bfloat16 B[STAGES][BLOCKS][BK * 64];
+    __nv_bfloat16 C[CONSUMERS][2][64 * 64];  // staging; a store may still read one box while the other is written
+    uint64_t full[STAGES];                   // mbarriers: the stage's bytes have landed, from both CTAs
+    uint64_t empty[STAGES];                  // mbarriers: all that read what this CTA sends have read it
+};
+constexpr int STAGE_BYTES = (BM + BN) * BK * sizeof(__nv_bfloat16);   // of A and B
+constexpr int READERS = MULTICAST ? CLUSTER : 1;                      // CTAs that read what a CTA sends
+
+// A place in the ring, and the parity of its current phase. Both sides walk the ring in the same order.
+struct Place {
+    int stage = 0, parity = 0;
+    __device__ __forceinline__ void advance() {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+    __device__ __forceinline__ int previous() const { return stage == 0 ? STAGES - 1 : stage - 1; }
+};
+
+// A consumer's finished 64 x 256 sums as pairs of bf16, on their way to C.
+struct Finished {
+    uint32_t pairs[BN / 4];
+    int row, column;         // of its first element in C
+    bool pending = false;
+    int stores = 0;          // boxes stored so far; they take turns in the staging
+};
+
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// Multiplies one stage: four wgmma in one group, left in flight.
+__device__ __forceinline__ void multiply(const Shared& shared, int stage, int consumer, float (&sums)[BN / 2],
+                                         bool accumulate) {
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < BK; k += WGMMA_K) {
+        const uint64_t a = wgmma_descriptor(shared.A[stage] + consumer * 64 * BK + k, 16, 1024);
+        const uint64_t b = wgmma_descriptor(shared.B[stage][0] + k * 64, 8192, 1024);
+        wgmma_m64n256k16<Major::K, Major::MN>(sums, a, b, accumulate || k > 0);
+    }
+    wgmma_commit_group();
+}
+
+// Tells the producers that filled this stage that this consumer has read it: its own CTA's, and the peer's, whose half
+// of B it was. Relaxed, since nothing written is handed over.
+__device__ __forceinline__ void release(Shared& shared, int stage, int thread) {
+    if (MULTICAST) {
+        if (thread < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], thread);
+    } else {
+        if (thread == 0) mbarrier_arrive(&shared.empty[stage]);
+    }
+}
+
+// Stores 64 columns of a finished tile: registers, staging, C.
+__device__ __forceinline__ void store_block(Shared& shared, const TensorMap& C_map, Finished& finished, int block,
+                                            int consumer, int thread) {
+    __nv_bfloat16* box = shared.C[consumer][finished.stores++ % 2];
+    if (thread == 0) cp_async_bulk_wait_group_read<1>();   // the store before last has read this box,
+    barrier_sync(1 + consumer, 128);                       // and the other threads know
+
+    // A warp has 16 rows. Matrices 0 and 1 of an stmatrix are rows 0-7 and 8-15 of one chunk (8 columns), matrices 2
+    // and 3 those of the next chunk.
+    const int row = thread / 32 * 16 + thread % 16, chunk = thread % 32 / 16;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const uint32_t* pairs = finished.pairs + block * 16 + i * 4;
+        const int place = row * 8 + ((2 * i + chunk) ^ row % 8);   // in chunks; the XOR is the 128-byte swizzle
+        stmatrix_x4(box + place * 8, pairs[0], pairs[1], pairs[2], pairs[3]);
+    }
+    fence_proxy_async();               // each thread shows TMA what it wrote,
+    barrier_sync(1 + consumer, 128);   // and only then one of them
+    if (thread == 0) {
+        cp_async_bulk_tensor_store(&C_map, box, finished.column + block * 64, finished.row);
+        cp_async_bulk_commit_group();
+    }
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)
+matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map,
+       const __grid_constant__ TensorMap C_map, __nv_bfloat16* __restrict__ C, const int* __restrict__ order, int tiles,
+       int M, int N, int K) {
+    extern __shared__ __align__(1024) uint8_t shared_memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
+
+    const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+    const int rank = cluster_ctarank(), first = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
+    const int steps = (K + BK - 1) / BK;
+
+    // 1. Barriers. Full: the own producer's arrival and the bytes, whoever sends them. Empty: every reader's consumers.
+    if (threadIdx.x == 0) {
+        prefetch_tensormap(&A_map);
+        prefetch_tensormap(&B_map);
+        prefetch_tensormap(&C_map);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS * READERS);
+        }
+        fence_mbarrier_init();
+    }
+    barrier_cluster_arrive();   // the peer sends bytes and arrivals here: it must know that the barriers exist
+    barrier_cluster_wait();
+
+    Place place;
+    if (warpgroup == 0) {
+        // 2. Producer: A for this CTA; its half of B for both. A full barrier counts the bytes of both halves.
+        //    Every second tile walks K backwards: it begins with what the tile before has just left in L2.
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        if (thread == 0) {
+            bool backwards = false;
+            for (int i = first; i < tiles; i += clusters, backwards = !backwards) {
+                const int m0 = ((order[i] & 0xffff) * CLUSTER + rank) * BM, n0 = (order[i] >> 16) * BN;
+                for (int step = 0; step < steps; ++step, place.advance()) {
+                    const int k0 = (backwards ? steps - 1 - step : step) * BK;
+                    uint64_t* full = &shared.full[place.stage];
+                    mbarrier_wait_cluster(&shared.empty[place.stage], place.parity ^ 1);
+                    mbarrier_arrive_expect_tx(full, STAGE_BYTES);
+                    cp_async_bulk_tensor_load(shared.A[place.stage], &A_map, full, k0, m0);
+                    if (MULTICAST) {
+                        const int half = rank * (BLOCKS / CLUSTER);
+                        for (int box = half; box < half + BLOCKS / CLUSTER; ++box) {
+                            cp_async_bulk_tensor_load_multicast(shared.B[place.stage][box], &B_map, full, n0 + box * 64,
+                                                                k0, (1 << CLUSTER) - 1);
+                        }
+                    } else {
+                        for (int box = 0; box < BLOCKS; ++box) {
+                            cp_async_bulk_tensor_load(shared.B[place.stage][box], &B_map, full, n0 + box * 64, k0);
+                        }
+                    }
+                }
+            }
+        }
+    } else {
+        // 3. Consumers: one group of wgmma runs while the next is issued; then the stage before is given back.
+        setmaxnreg_inc<CONSUMER_REGISTERS>();
+        const int consumer = warpgroup - 1;
+        float sums[BN / 2];
+        Finished finished;
+        for (int i = first; i < tiles; i += clusters) {
+            auto do_step = [&](int step) {
+                mbarrier_wait(&shared.full[place.stage], place.parity);
+                multiply(shared, place.stage, consumer, sums, step > 0);
+                if (step > 0) {
+                    wgmma_wait_group<1>();
+                    release(shared, place.previous(), thread);
+                }
+                place.advance();
+            };
+            // The first four steps also store a quarter each of the tile before.
+#pragma unroll
+            for (int block = 0; block < BLOCKS; ++block) {
+                if (block < steps) do_step(block);
+                if (finished.pending) store_block(shared, C_map, finished, block, consumer, thread);
+            }
+            for (int step = BLOCKS; step < steps; ++step) do_step(step);
+            wgmma_wait_group<0>();
+            release(shared, place.previous(), thread);
+
+            const int m0 = ((order[i] & 0xffff) * CLUSTER + rank) * BM + consumer * 64, n0 = (order[i] >> 16) * BN;
+            if (TMA_STORE) {
+#pragma unroll
+                for (int j = 0; j < BN / 4; ++j) finished.pairs[j] = pack(sums[2 * j], sums[2 * j + 1]);
+                finished.row = m0;
+                finished.column = n0;
+                finished.pending = OVERLAP;
+                if (!OVERLAP) {
+#pragma unroll
+                    for (int block = 0; block < BLOCKS; ++block) {
+                        store_block(shared, C_map, finished, block, consumer, thread);
+                    }
+                }
+            } else {
+                const int first_row = m0 + thread / 32 * 16 + thread % 32 / 4, first_column = n0 + thread % 4 * 2;
+#pragma unroll
+                for (int j = 0; j < BN / 4; ++j) {
+                    const int row = first_row + j % 2 * 8, column = first_column + j / 2 * 8;
+                    if (row < M && column < N) {
+                        *reinterpret_cast<uint32_t*>(C + size_t(row) * N + column) = pack(sums[2 * j], sums[2 * j + 1]);
+                    }
+                }
+            }
+        }
+        // 4. The last tile has no next one to hide behind.
+        if (finished.pending) {
+#pragma unroll
+            for (int block = 0; block < BLOCKS; ++block) store_block(shared, C_map, finished, block, consumer, thread);
+        }
+        if (thread == 0) cp_async_bulk_wait_group<0>();   // C is written before the CTA ends
+    }
+
+    // 5. The peer may still arrive at this CTA's barriers and multicast into its stages: leave together.
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+}
