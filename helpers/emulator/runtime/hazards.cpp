@@ -1,0 +1,69 @@
+#include "hazards.h"
+
+#include <algorithm>
+
+#include "launch.h"
+#include "worker.h"
+
+namespace emulator {
+
+Region Region::intersection(const Region& other) const {
+    const uint32_t begin = std::max(offset, other.offset), last = std::min(end(), other.end());
+    return {begin, last > begin ? last - begin : 0};
+}
+
+void ChunkMap::reset(uint64_t shared_bytes) {
+    const size_t count = size_t(shared_bytes / kChunkBytes + 1);
+    readers_.assign(count, 0);
+    layouts_.assign(count, Layout::unknown);
+    layout_lines_.assign(count, 0);
+}
+
+Region ChunkMap::find_readers(const Region& region) const {
+    const auto begin = readers_.begin() + region.offset / kChunkBytes;
+    const auto end = readers_.begin() + (region.end() + kChunkBytes - 1) / kChunkBytes;
+    const auto first = std::find_if(begin, end, [](uint16_t readers) { return readers != 0; });
+    if (first == end) return {};
+    const auto last = std::find(first, end, 0);
+    return Region{uint32_t(first - readers_.begin()) * kChunkBytes, uint32_t(last - first) * kChunkBytes}.intersection(
+        region);
+}
+
+void ChunkMap::set_layout(const Region& region, Layout layout, int line) {
+    const size_t first = region.offset / kChunkBytes, count = (region.bytes + kChunkBytes - 1) / kChunkBytes;
+    std::fill_n(layouts_.begin() + std::ptrdiff_t(first), count, layout);
+    std::fill_n(layout_lines_.begin() + std::ptrdiff_t(first), count, line);
+}
+
+Report shared_report(const Cta& cta, Kind kind, int line, const Region& region) {
+    Report report;
+    report.kind = kind;
+    report.space = Space::shared;
+    report.place.line = line;
+    report.offset = int64_t(region.offset);
+    report.bytes = int32_t(region.bytes);
+    report.buffer = cta.worker->launch.shared_arrays.nearest(region.offset);
+    return report;
+}
+
+void report_overlap(Thread& thread, Kind kind, int line, const Region& overlap, const Cta& owner, const Origin& earlier,
+                    int64_t value) {
+    Report report = shared_report(owner, kind, line, overlap);
+    report.other.line = earlier.line;
+    report.other.thread = earlier.thread;
+    report.other_cta[0] = owner.index.x;
+    report.other_cta[1] = owner.index.y;
+    report.other_cta[2] = owner.index.z;
+    report.values[0] = value;
+    thread.cta->worker->add_report(report, thread);
+}
+
+void check_in_shared(Thread& thread, const Region& region, Op op, int line) {
+    Worker& worker = *thread.cta->worker;
+    if (worker.launch.shared_arrays.find(region.offset, region.bytes, 0) >= 0) return;
+    Report report = shared_report(*thread.cta, Kind::out_of_bounds, line, region);
+    report.op = op;
+    worker.fail(thread, report);
+}
+
+}   // namespace emulator
