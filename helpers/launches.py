@@ -4,7 +4,7 @@
     rungs 5-7    A_map, B_map, C, M, N, K
     rung 8       A_map, B_map, C, order, M, N, K
     rung 9       A_map, B_map, C, order, tiles, M, N, K
-    rung 10      A_map, B_map, C_map, order, tiles, M, N, K
+    rung 10      A_map, B_map, C_map, C, order, tiles, M, N, K
 
 All of it follows from the fields of the rung.
 """
@@ -51,6 +51,8 @@ def plan_launch(rung: Rung, A: Any, B: Any, C: Any, sms: int, orders: TileOrders
     (m, k), n = A.shape, B.shape[1]
     boxes = (rung.maps.A, rung.maps.B, rung.maps.C)
     arguments = [_mapped(matrix, box) for matrix, box in zip((A, B, C), boxes, strict=True)]
+    if rung.maps.C_pointer:
+        arguments.append(C)
     if rung.order is not None:
         tiles = orders.get(rung.order, *rung.tiles(m, n))
         arguments += [tiles, tiles.size] if rung.persistent else [tiles]

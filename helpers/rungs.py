@@ -32,11 +32,15 @@ class Box:
 
 @dataclass(frozen=True)
 class Maps:
-    """Which matrices a kernel gets as tensor maps, with their boxes; None: as a pointer."""
+    """Which matrices a kernel gets as tensor maps, with their boxes; None: as a pointer.
+
+    C_pointer: C goes as a pointer too, after its map, for a variant of the kernel whose threads store.
+    """
 
     A: Box | None = None
     B: Box | None = None
     C: Box | None = None
+    C_pointer: bool = False
 
 
 @dataclass(frozen=True)

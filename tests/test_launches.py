@@ -27,6 +27,7 @@ TMA = Rung(
 ORDERED = replace(TMA, order="hilbert")
 PERSISTENT = replace(ORDERED, persistent=True)
 CLUSTERS = replace(PERSISTENT, cluster=2, maps=Maps(A=A_BOX, B=B_BOX, C=C_BOX))
+BOTH = replace(CLUSTERS, maps=replace(CLUSTERS.maps, C_pointer=True))
 
 
 def operands(m=300, n=520, k=72):
@@ -79,6 +80,12 @@ def test_clusters_walk_tiles_of_two():
     assert_maps(plan.arguments[2], C, C_BOX)
     assert np.array_equal(plan.arguments[3], packed(hilbert(2, 3)))
     assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (4,)
+
+
+def test_c_can_go_as_a_map_and_as_a_pointer():
+    plan, _, _, C = planned(BOTH)
+    assert_maps(plan.arguments[2], C, C_BOX)
+    assert plan.arguments[3] is C and np.array_equal(plan.arguments[4], packed(hilbert(2, 3)))
 
 
 def test_maps_are_never_of_another_call_and_lists_are_made_once():

@@ -12,7 +12,7 @@ from helpers.arguments import MAX_SHARED_BYTES
 from helpers.cuda import compile_cubin
 from helpers.errors import ArgumentError, CompileError
 from helpers.rungs import RUNGS, Box, Rung, find_rung
-from helpers.tensor_map import tensor_map
+from helpers.tensor_map import UNIT, tensor_map
 from helpers.tile_order import ORDERS
 
 rungs = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -46,7 +46,7 @@ def test_ambiguous_prefix_is_refused(monkeypatch):
 @rungs
 def test_kernel_file_has_the_entries_and_the_head(rung: Rung):
     source = rung.path.read_text()
-    entries = re.findall(r'extern "C" __global__ void[^(]*(?:\([^)]*\)\s*)?\s(\w+)\s*\(', source)
+    entries = re.findall(r'extern "C" __global__ void(?:\s+__\w+__\([^)]*\))*\s+(\w+)\s*\(', source)
     assert set(entries) == {rung.entry, *rung.twins}
     assert source.startswith(f"// {rung.name}: ")
     for part in ("Idea", "Changed", "Contract", "Launch"):
@@ -84,7 +84,7 @@ def test_boxes_stages_and_shared_memory_fit_together(rung: Rung):
     for name, (tile_columns, tile_rows) in sides.items():
         box: Box | None = getattr(rung.maps, name)
         if box is not None:
-            assert rung.alignment == 16 and rung.multiples[1] % 8 == rung.multiples[2] % 8 == 0
+            assert rung.alignment == UNIT and rung.multiples[1] % 8 == rung.multiples[2] % 8 == 0
             assert tile_columns % box.columns == 0 and tile_rows % box.rows == 0
             matrix = np.zeros((2 * tile_rows, 2 * tile_columns), ml_dtypes.bfloat16)
             tensor_map(matrix, (box.columns, box.rows), box.swizzle, box.l2_promotion)   # the driver's rules
