@@ -233,6 +233,33 @@ def test_what_a_gpu_would_refuse_is_refused_before_the_launch(monkeypatch):
     assert function.launches == [((4,), 231_424)] and kernel.sms == 132
 
 
+# The rungs themselves, with so few SMs that a CTA computes many tiles, or more than there are tiles
+
+ordered_rungs = pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.order], ids=lambda rung: rung.name)
+
+
+@ordered_rungs
+@pytest.mark.compiler
+@pytest.mark.parametrize("sms", [1, 3, 500])
+def test_rungs_are_right_for_any_number_of_sms_on_the_emulator(rung, sms):
+    kernel = load(rung, "emulator")
+    kernel.sms = sms
+    for size in ((300, 600, 200), (900, 264, 328)):
+        outcome = verify(kernel, size)
+        assert outcome.passed, outcome.reason
+
+
+@ordered_rungs
+@pytest.mark.hopper
+@pytest.mark.parametrize("sms", [1, 3, 500])
+def test_rungs_are_right_for_any_number_of_sms_on_the_gpu(rung, sms):
+    kernel = load(rung, "cuda")
+    kernel.sms = sms
+    for size in ((300, 600, 200), (2500, 3080, 1000)):
+        outcome = verify(kernel, size)
+        assert outcome.passed, outcome.reason
+
+
 # On a GPU
 
 CLUSTER = """
