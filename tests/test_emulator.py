@@ -217,7 +217,9 @@ def test_an_array_may_be_given_twice_and_views_may_overlap():
         ({"grid": (0,)}, r"grid is \(0,\)"),
         ({"grid": (1, 70000)}, "65535"),
         ({"schedule": "fast"}, "schedule 'fast' is not known"),
-        ({"cluster": (2, 1, 1)}, r"cluster is \(2, 1, 1\)"),
+        ({"cluster": (2, 1, 1)}, r"grid is \(1, 1, 1\), which clusters of \(2, 1, 1\) do not divide"),
+        ({"cluster": (4, 4), "grid": (4, 4)}, r"cluster is \(4, 4, 1\): a cluster can have 8 CTAs"),
+        ({"cluster": (9,), "grid": (9,)}, r"cluster is \(9,\): give one to three integers from 1 to 8"),
         ({"shared_bytes": -1}, "shared_bytes is -1"),
     ],
 )

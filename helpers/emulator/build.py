@@ -140,11 +140,11 @@ def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
     under its own name, so that messages and line numbers are those of the file.
     """
     code = source.code_only(text)
-    # Those of a template depend on its parameters, whose names mean nothing here.
-    bounds_of_entries = [
-        (number, bounds)
+    attributes = [
+        f"{macro}({number}, {arguments})"
+        for macro, find in (("EMULATOR_BOUNDS", source.launch_bounds), ("EMULATOR_CLUSTER", source.cluster_dims))
         for number, entry in enumerate(entries)
-        if "<" not in entry and (bounds := source.launch_bounds(code, entry))
+        if _has_meaning(arguments := find(code, entry), entry)
     ]
     return "\n".join([
         '#include "emulator/cuda.h"',
@@ -155,9 +155,14 @@ def translation_unit(name: str, text: str, entries: Sequence[str]) -> str:
         f"extern thread_local char {DYNAMIC_SHARED}[];",
         f'extern "C" char* emulator_dynamic() {{ return {DYNAMIC_SHARED}; }}',
         *(f"EMULATOR_ENTRY({number}, {entry})" for number, entry in enumerate(entries)),
-        *(f"EMULATOR_BOUNDS({number}, {bounds})" for number, bounds in bounds_of_entries),
+        *attributes,
         "",
     ])
+
+
+def _has_meaning(arguments: str | None, entry: str) -> bool:
+    """Whether an attribute's arguments mean something outside of the kernel: a template's parameters don't."""
+    return arguments is not None and ("<" not in entry or re.fullmatch(r"[\d\s,]+", arguments) is not None)
 
 
 def compile_error(log: str, name: str) -> BackendError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from helpers.emulator import protocol, source
 from helpers.emulator.arguments import PreparedArguments
+from helpers.emulator.barriers import barrier_names
 from helpers.emulator.build import (
     DYNAMIC_SHARED,
     MAX_SHARED_BYTES,
@@ -20,14 +21,18 @@ from helpers.emulator.build import (
     build_kernel,
     build_runtime,
 )
+from helpers.emulator.context import Context
 from helpers.emulator.image import Image, SharedArray, read_image
 from helpers.emulator.lines import source_lines
 from helpers.emulator.results import Counter, EmulatorRun, sum_counters
-from helpers.emulator.words import Context, describe
+from helpers.emulator.words import describe
 from helpers.errors import ArgumentError, BackendError, CompileError
 
 WAIT_MILLISECONDS = 50   # how often a launch looks for an interrupt from the keyboard
 MAX_THREADS = 1024
+MAX_CLUSTER = 8   # CTAs of a cluster that every Hopper GPU takes
+SM_REGISTERS = 65536
+MAX_REGISTERS = 255   # of a thread
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS = (1024, 1024, 64)
 
@@ -129,7 +134,7 @@ class EmulatedModule:
         shared_bytes: int = 0,
         schedule: str = "lazy",
         seed: int = 0,
-        cluster: Sequence[int] = (1, 1, 1),
+        cluster: Sequence[int] | None = None,
         names: Sequence[str] | None = None,
         workers: int | None = None,
         step_limit: int = 5_000_000,
@@ -140,7 +145,9 @@ class EmulatedModule:
         grid, block: CTAs and threads along x, y and z (missing ones are 1). arguments: NumPy arrays for pointers,
         numbers for the rest; arrays get the kernel's results, also if it is stopped by a report.
         shared_bytes: dynamic shared memory per CTA. schedule, seed: the order of the warps between barriers: from the
-        first (`eager`), from the last (`lazy`), or `random` by the seed.
+        first (`eager`), from the last (`lazy`), or `random` by the seed; asynchronous operations happen at once, as
+        late as possible, or at random moments.
+        cluster: CTAs of a cluster along x, y and z; by default what the kernel's `__cluster_dims__` say.
         names: of the arguments, for reports; by default those in the source. workers: OS threads, by default one for
         each processor, at most 16; results don't depend on it.
         step_limit: memory accesses (with counters) and barriers after which a thread is stopped.
@@ -148,8 +155,9 @@ class EmulatedModule:
         Raises ArgumentError, with nothing launched, for a launch that a GPU would refuse.
         """
         grid, block = _checked_dims("grid", grid, GRID_LIMITS), _checked_dims("block", block, BLOCK_LIMITS)
-        self._check_launch(entry, block, shared_bytes, schedule, cluster)
+        self._check_launch(entry, block, shared_bytes, schedule)
         number = self.entries.index(entry)
+        cluster_dims = self._cluster(number, cluster, grid)
         prepared = PreparedArguments(
             entry, self._parameters(number), arguments, names or source.parameter_names(self._code, entry)
         )
@@ -164,6 +172,9 @@ class EmulatedModule:
             arguments=ctypes.addressof(prepared.pointers),
             grid=protocol.Dim(*grid),
             block=protocol.Dim(*block),
+            cluster=protocol.Dim(*cluster_dims),
+            uses_hopper=int(hasattr(self._library, "emulator_uses_hopper")),
+            registers=self._registers(number),
             shared_bytes=self._image.shared_bytes,
             dynamic_begin=self._image.symbols[DYNAMIC_SHARED],
             image_begin=entry_address - self._image.symbols[f"emulator_entry_{number}"],
@@ -209,18 +220,20 @@ class EmulatedModule:
             sites = result.counters[:result.counter_count]
             self._find_lines(raw_reports, sites)
             known = {offset: line for offset, line in self._lines.items() if line is not None}
-            context = Context(entry, buffers, arrays, known, block, time_limit)
+            mbarriers = barrier_names(result.mbarriers[:result.mbarrier_count], self._code, arrays)
+            has_clusters = tuple(spec.cluster) != (1, 1, 1)
+            context = Context(entry, buffers, arrays, known, block, time_limit, mbarriers, has_clusters)
             counters = self._counters(sites, [name for name, _ in buffers], [array.name for array in arrays])
             totals = {"barriers": int(result.barriers), "ctas": int(result.ctas)}
+            if spec.uses_hopper:
+                totals |= {name: int(result.totals[place]) for place, name in protocol.TOTALS.items()}
             if self.has_counters:
                 totals |= sum_counters(counters)
             return EmulatorRun(describe(raw_reports, context), counters, totals)
         finally:
             library.emulator_free(running)   # also stops it, if the keyboard interrupted the loop above
 
-    def _check_launch(
-        self, entry: str, block: tuple[int, int, int], shared_bytes: int, schedule: str, cluster: Sequence[int]
-    ) -> None:
+    def _check_launch(self, entry: str, block: tuple[int, int, int], shared_bytes: int, schedule: str) -> None:
         if entry not in self.entries:
             raise ArgumentError(f"entry {entry!r} was not compiled: give one of {', '.join(self.entries)}.")
         threads = block[0] * block[1] * block[2]
@@ -240,13 +253,41 @@ class EmulatedModule:
             )
         if schedule not in protocol.SCHEDULES:
             raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
-        if tuple(cluster) != (1,) * len(tuple(cluster)):
-            raise ArgumentError(f"cluster is {tuple(cluster)}: the emulator runs clusters of one CTA only.")
+
+    def _cluster(self, number: int, given: Sequence[int] | None, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        """The size of a cluster: as given, else as the kernel says, else one CTA."""
+        function = getattr(self._library, f"emulator_cluster_{number}", None)
+        declared = None if function is None else tuple(int(function(axis)) for axis in range(3))
+        dims = _checked_dims("cluster", given or declared or (1, 1, 1), (MAX_CLUSTER,) * 3)
+        if declared and dims != declared:
+            raise ArgumentError(
+                f"cluster is {dims}, and the __cluster_dims__ of {self.entries[number]} are {declared}: "
+                "leave the argument out."
+            )
+        if dims[0] * dims[1] * dims[2] > MAX_CLUSTER:
+            raise ArgumentError(f"cluster is {dims}: a cluster can have {MAX_CLUSTER} CTAs; give a smaller one.")
+        if any(size % part for size, part in zip(grid, dims, strict=True)):
+            raise ArgumentError(
+                f"grid is {grid}, which clusters of {dims} do not divide: round it up to multiples of them."
+            )
+        return dims
+
+    def _bound(self, number: int, which: int) -> int:
+        """An argument of the `__launch_bounds__` of an entry, 0 if it has none."""
+        function = getattr(self._library, f"emulator_bounds_{number}", None)
+        return 0 if function is None else int(function(which))
 
     def _largest_block(self, number: int) -> int:
         """Threads that the `__launch_bounds__` of an entry allow."""
-        function = getattr(self._library, f"emulator_bounds_{number}", None)
-        return MAX_THREADS if function is None else int(function())
+        return self._bound(number, 0) or MAX_THREADS
+
+    def _registers(self, number: int) -> int:
+        """Registers of a thread at launch: what the compiler may use by the `__launch_bounds__`; 0: it has none."""
+        threads = self._bound(number, 0)
+        if not threads:
+            return 0
+        ctas = max(1, self._bound(number, 1))
+        return min(SM_REGISTERS // (threads * ctas) // 8 * 8, MAX_REGISTERS // 8 * 8)
 
     def _parameters(self, number: int) -> list[protocol.Parameter]:
         out = (protocol.Parameter * 64)()

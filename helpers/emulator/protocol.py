@@ -5,16 +5,42 @@ Same fields in the same order; `VERSION` is compared with the library's.
 
 import ctypes
 
-VERSION = 2
+VERSION = 3
 
-REPORT_KINDS = (
+_BASIC_KINDS = (
     "out_of_bounds", "misaligned", "race", "deadlock", "barrier_divergence", "step_limit", "time_limit", "crash",
     "stack_overflow", "stray_write",
 )
+_SYNC_KINDS = (
+    "barrier_uninitialised", "barrier_reinitialised", "barrier_overwritten", "barrier_address", "barrier_count",
+    "barrier_arrivals", "barrier_bytes", "barrier_unsynchronised", "named_barrier", "cluster_barrier", "exited_cta",
+    "exit_bytes", "exit_unwaited", "register_budget", "proxy_fence", "async_race",
+)
+_ASYNC_KINDS = (
+    "tensor_map", "tma_alignment", "multicast_mask", "store_read_only", "load_over_wgmma", "load_over_load",
+    "load_over_store", "wgmma_before_load", "store_before_load", "write_over_store", "write_over_wgmma",
+    "store_unwritten", "wgmma_unwritten", "store_without_fence", "store_undrained", "wgmma_undrained",
+    "wgmma_unfenced", "wgmma_mismatch", "wgmma_incomplete", "accumulator_written", "accumulator_read",
+    "accumulator_unset", "wgmma_descriptor", "swizzle_mismatch", "wgmma_out_of_bounds",
+)
+REPORT_KINDS = dict(enumerate(_BASIC_KINDS)) | dict(enumerate(_SYNC_KINDS, 20)) | dict(enumerate(_ASYNC_KINDS, 40))
 SPACES = ("global", "shared")
 OPS = ("load", "store")
 SCHEDULES = ("eager", "lazy", "random")
-STATES = ("not_started", "running", "exited", "syncthreads", "syncwarp")
+_BASIC_STATES = ("not_started", "running", "exited", "syncthreads", "syncwarp")
+_SYNC_STATES = ("mbarrier", "named_barrier", "cluster_barrier", "registers", "warpgroup")
+_ASYNC_STATES = ("wgmma",)
+STATES = dict(enumerate(_BASIC_STATES)) | dict(enumerate(_SYNC_STATES, 20)) | dict(enumerate(_ASYNC_STATES, 40))
+# Names of the launch's totals, by their place; the others are not in use.
+_SYNC_TOTALS = (
+    "mbarrier_arrivals", "mbarrier_waits", "mbarrier_waits_blocked", "cluster_barriers", "named_barriers",
+)
+_ASYNC_TOTALS = (
+    "tma_load_boxes", "tma_load_bytes", "tma_multicast_bytes_saved", "tma_store_boxes", "tma_store_bytes",
+    "tma_oob_bytes", "wgmma_instructions", "wgmma_flops",
+)
+TOTALS = dict(enumerate(_SYNC_TOTALS)) | dict(enumerate(_ASYNC_TOTALS, 10))
+TOTAL_COUNT = 32
 PARAMETER_KINDS = ("pointer", "int", "unsigned", "float", "other")
 
 WARP = 32
@@ -50,6 +76,10 @@ class LaunchSpec(ctypes.Structure):
         ("arguments", ctypes.c_void_p),
         ("grid", Dim),
         ("block", Dim),
+        ("cluster", Dim),
+        ("uses_hopper", ctypes.c_int32),
+        ("registers", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
         ("shared_bytes", ctypes.c_uint64),
         ("dynamic_begin", ctypes.c_uint64),
         ("image_begin", ctypes.c_uint64),
@@ -87,11 +117,14 @@ class RawReport(ctypes.Structure):
         ("detail", ctypes.c_int32),
         ("state_count", ctypes.c_int32),
         ("cta", Dim),
-        ("reserved", ctypes.c_int32),
+        ("other_cta", Dim),
         ("first_state", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("place", Place),
         ("other", Place),
+        ("barrier", ctypes.c_int32),
+        ("barrier_line", ctypes.c_int32),
+        ("values", ctypes.c_int64 * 8),
     ]
 
 
@@ -102,8 +135,22 @@ class WarpState(ctypes.Structure):
         ("warp", ctypes.c_int32),
         ("lanes", ctypes.c_uint32),
         ("state", ctypes.c_int32),
+        ("barrier", ctypes.c_int32),
+        ("cta", Dim),
         ("reserved", ctypes.c_int32),
         ("place", Place),
+        ("values", ctypes.c_int64 * 6),
+    ]
+
+
+class BarrierSpec(ctypes.Structure):
+    """An mbarrier that was initialised: its offset in shared memory, the line, and which initialisation it was."""
+
+    _fields_ = [
+        ("offset", ctypes.c_int32),
+        ("line", ctypes.c_int32),
+        ("order", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
     ]
 
 
@@ -132,12 +179,15 @@ class RawResult(ctypes.Structure):
         ("reports", ctypes.POINTER(RawReport)),
         ("states", ctypes.POINTER(WarpState)),
         ("counters", ctypes.POINTER(SiteCounter)),
+        ("mbarriers", ctypes.POINTER(BarrierSpec)),
         ("report_count", ctypes.c_int64),
         ("state_count", ctypes.c_int64),
         ("counter_count", ctypes.c_int64),
+        ("mbarrier_count", ctypes.c_int64),
         ("barriers", ctypes.c_uint64),
         ("ctas", ctypes.c_uint64),
         ("steps", ctypes.c_uint64),
+        ("totals", ctypes.c_uint64 * TOTAL_COUNT),
     ]
 
 

@@ -33,20 +33,30 @@ def kernel_names(code: str) -> frozenset[str]:
 
 def launch_bounds(code: str, entry: str) -> str | None:
     """The arguments of a kernel's `__launch_bounds__`, as they stand in the code; None if it has none."""
-    return next((bounds for name, bounds in _kernels(code) if name == base_name(entry) and bounds), None)
+    return _attribute(code, entry, "__launch_bounds__")
 
 
-def _kernels(code: str) -> Iterator[tuple[str, str | None]]:
-    """Name and launch bounds of each `__global__` function, in the order of the code."""
+def cluster_dims(code: str, entry: str) -> str | None:
+    """The arguments of a kernel's `__cluster_dims__`, as they stand in the code; None if it has none."""
+    return _attribute(code, entry, "__cluster_dims__")
+
+
+def _attribute(code: str, entry: str, attribute: str) -> str | None:
+    kernels = (attributes for name, attributes in _kernels(code) if name == base_name(entry))
+    return next((attributes[attribute] for attributes in kernels if attributes.get(attribute)), None)
+
+
+def _kernels(code: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Name and attributes with their arguments of each `__global__` function, in the order of the code."""
     for start in re.finditer(r"\b__global__\b", code):
-        place, bounds = start.end(), None
+        place = start.end()
+        attributes: dict[str, str] = {}
         while called := re.compile(r"\b(\w+)\s*\(").search(code, place):
             if called[1] not in _ATTRIBUTES:
-                yield called[1], bounds
+                yield called[1], attributes
                 break
             place = _closing(code, called.end())
-            if called[1] == "__launch_bounds__":
-                bounds = " ".join(code[called.end():place].split())
+            attributes[called[1]] = " ".join(code[called.end():place].split())
 
 
 def _closing(code: str, place: int) -> int:

@@ -1,19 +1,25 @@
 #include "barrier.h"
 
+#include "cluster.h"
+#include "async_rules.h"
 #include "launch.h"
+#include "mbarrier.h"
+#include "ordering.h"
+#include "ordering_state.h"
 #include "worker.h"
 
 namespace emulator {
+
+void block_on(Thread& thread, const Wait& wait) {
+    thread.wait = wait;
+    thread.cta->worker->yield(thread);
+}
+
 namespace {
 
 template <class Barrier>
 bool has_passed(const Wait& wait) {
     return static_cast<const Barrier*>(wait.object)->generation != wait.ticket;
-}
-
-void block_on(Thread& thread, Wait wait) {
-    thread.wait = wait;
-    thread.cta->worker->yield(thread);
 }
 
 // The barrier orders the shared-memory accesses before it against those after it.
@@ -23,6 +29,8 @@ void release(BlockBarrier& barrier, Cta& cta) {
     barrier.arrived = 0;
     barrier.generation += 1;
     cta.worker->barriers += 1;
+    cta.syncs += 1;
+    cta.cluster->events += 1;
     cta.epoch = advance_time(*cta.worker);
     for (Warp& warp : cta.warps) warp.epoch = cta.epoch;
 }
@@ -146,4 +154,17 @@ uint32_t emulator_ballot(uint32_t mask, bool predicate, int line) {
         if (all.present >> lane & 1) votes |= uint32_t(all.values[lane]) << lane;
     }
     return votes;
+}
+
+bool emulator_elect(uint32_t mask, int line) {
+    const Exchange all = exchange(mask, 0, line);
+    return __builtin_ctz(all.present) == current_thread->lane;   // the first lane, as GPUs do
+}
+
+void emulator_fence_proxy_async(int line) {
+    Thread& thread = *current_thread;
+    thread.cta->worker->step(thread, -1, line);
+    thread.cta->mbarriers->fence(thread);
+    order_proxy_fence(thread);
+    async_proxy_fence(*current_thread);
 }

@@ -35,6 +35,10 @@ uint32_t emulator_shared_offset(const void* address, int line) {
     worker.fail(thread, report);
 }
 
+uint32_t emulator_mapa(const void* address, uint32_t cta, int line) {
+    return cta << 24 | emulator_shared_offset(address, line);
+}
+
 void emulator_trap(int line) {
     Thread& thread = *current_thread;
     Report report;

@@ -1,6 +1,7 @@
 // The state of one CTA while it runs: its threads (fibers), warps and barriers.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "../include/emulator/abi.h"
@@ -9,17 +10,29 @@
 
 namespace emulator {
 
+class Cluster;
+class Mbarriers;
+class NamedBarriers;
+class RegisterPool;
+struct AsyncState;
 struct Cta;
 struct Thread;
 struct Worker;
 
-// What a blocked thread waits for. Whoever blocks says how to tell that it may go on; the scheduler only asks.
+// What a blocked thread waits for. Whoever blocks says how to tell that it may go on; the scheduler only asks, often.
+// The answer must depend on nothing but these members: lanes that wait for the same thing are asked once.
 struct Wait {
     bool (*ready)(const Wait& wait) = nullptr;   // nullptr: not blocked
     const void* object = nullptr;                // the barrier
     uint64_t ticket = 0;                         // its generation when the wait began
     State state = State::running;                // for reports
     int line = 0;
+    void (*describe)(const Wait& wait, WarpState& state) = nullptr;   // adds details to a report's table
+    bool is_try = false;   // ends without success when nothing else in the cluster can go on
+
+    bool same_as(const Wait& other) const {
+        return ready == other.ready && object == other.object && ticket == other.ticket;
+    }
 };
 
 // One CUDA thread.
@@ -30,9 +43,12 @@ struct Thread {
     Wait wait;
     uint3 index;
     int linear, lane, warp;
+    int clock;              // its number among the threads of the cluster, for vector clocks
     uint32_t steps;         // memory accesses and synchronisations so far
     uint32_t slice_end;     // gives way to the other lanes when `steps` gets here
     int64_t code;           // where it last gave way amid a long stretch, for reports
+    uint64_t cluster_phase;     // cluster barriers it has passed
+    int cluster_arrive_line;    // of its arrival that it has not waited for; 0: none
     bool started, exited;
 };
 
@@ -55,27 +71,43 @@ struct WarpBarrier {
 };
 
 struct Warp {
+    // The few different things that its lanes wait for, so that not every lane has to be asked.
+    static constexpr int kWaits = 3;
+
     int first;               // linear index of its first thread
     int size;                // threads: 32, fewer in a last partial warp
     uint32_t live;           // lanes that have not exited
     uint32_t epoch;          // counts barriers of the CTA and of the warp; orders shared-memory accesses
     std::vector<WarpBarrier> barriers;   // one per mask in use, usually none or one
+    int wait_count;          // of `waits`; -1: unknown or more, ask every lane
+    Wait waits[kWaits];
 };
 
 struct Cta {
     Worker* worker;
-    int64_t number;          // linear index in the grid
+    Cluster* cluster;
+    int rank;                // in its cluster
+    int64_t number;          // of its cluster x CTAs in a cluster + rank. Without clusters: linear index in the grid
     uint3 index;
     char* shared;            // its shared memory
     std::vector<Thread> threads;
     std::vector<Warp> warps;
     BlockBarrier barrier;
+    std::shared_ptr<Mbarriers> mbarriers;
+    std::shared_ptr<NamedBarriers> named_barriers;
+    std::shared_ptr<RegisterPool> registers;
+    std::shared_ptr<AsyncState> async_state;
     int live;                // threads that have not exited
     uint32_t epoch;          // counts barriers; never repeats in a worker
-    bool stopped;            // a report ended it
+    uint32_t syncs;          // barriers of several warps so far: __syncthreads, named barriers, the cluster's
+
+    bool has_exited() const { return live == 0; }
 };
 
 // The thread whose fiber runs on the calling OS thread, or nullptr between fibers.
 extern thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
+
+// Blocks the calling thread until wait.ready says that it may go on.
+void block_on(Thread& thread, const Wait& wait);
 
 }   // namespace emulator

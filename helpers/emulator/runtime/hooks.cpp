@@ -1,5 +1,7 @@
 // The functions that a kernel compiled with -fsanitize=thread calls before each memory access. Usually they belong to
 // ThreadSanitizer; here they count traffic and check bounds and races.
+#include "hooks.h"
+
 #include <cstdint>
 
 #include "launch.h"
@@ -102,6 +104,14 @@ void on_range(void* pointer, size_t bytes, Op op, void* return_address) {
 }
 
 }   // namespace
+
+namespace emulator {
+
+void shared_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address) {
+    if (thread.cta->worker->launch.spec.counters) on_access(pointer, bytes, op, return_address);
+}
+
+}   // namespace emulator
 
 #define EMULATOR_HOOK(NAME, BYTES, OP, ALIGNED)                                 \
     void __tsan_##NAME(void* address) {                                         \

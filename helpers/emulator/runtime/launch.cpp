@@ -6,6 +6,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "cluster.h"
 #include "signals.h"
 #include "worker.h"
 
@@ -27,6 +28,7 @@ Launch::Launch(const LaunchSpec& given)
     : spec(given),
       thread_count(int(product(given.block))),
       cta_count(product(given.grid)),
+      cluster_size(int(product(given.cluster))),
       memory(given, given.counters != 0),
       last_cta_(INT64_MAX) {
     for (int i = 0; i < spec.array_count; ++i) shared_arrays.add(spec.arrays[i].begin, spec.arrays[i].bytes);
@@ -40,29 +42,70 @@ Launch::~Launch() {
 }
 
 void Launch::start() {
-    const int64_t count = std::min({std::max<int64_t>(spec.workers, 1), cta_count, kMaxWorkers});
-    for (int64_t i = 0; i < count; ++i) workers_.push_back(std::make_unique<Worker>(*this));
-    const std::lock_guard<std::mutex> lock(mutex_);   // no worker ends before all are counted
+    const int64_t cluster_count = cta_count / cluster_size;
+    const int64_t most = std::max<int64_t>(kMaxWorkers / cluster_size, 1);
+    const int64_t count = std::min({std::max<int64_t>(spec.workers, 1), cluster_count, most});
     for (int64_t i = 0; i < count; ++i) {
-        os_threads_.emplace_back(&Launch::run_worker, this, std::ref(*workers_[size_t(i)]), i);
-        running_ += 1;
+        std::vector<Worker*> members;
+        for (int rank = 0; rank < cluster_size; ++rank) {
+            workers_.push_back(std::make_unique<Worker>(*this, rank));
+            members.push_back(workers_.back().get());
+        }
+        clusters_.push_back(std::make_unique<Cluster>(*this, members));
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);   // no worker ends before all are counted
+    const auto is_leader = [&](size_t worker) { return worker % size_t(cluster_size) == 0; };
+    size_t leaders = 0;
+    try {
+        for (size_t i = 0; i < workers_.size(); ++i) {
+            if (is_leader(i)) continue;
+            os_threads_.emplace_back(&Launch::run_member, this, std::ref(*workers_[i]));
+            running_ += 1;
+        }
+        for (; leaders < clusters_.size(); ++leaders) {
+            os_threads_.emplace_back(&Launch::run_clusters, this, leaders);
+            running_ += 1;
+        }
+    } catch (...) {   // no more OS threads: those of clusters without a leader would wait for it for ever
+        for (size_t i = leaders * size_t(cluster_size); i < workers_.size(); ++i) workers_[i]->turn.end();
+        throw;
     }
 }
 
-// CTAs are dealt out in turn, so that which worker runs a CTA does not depend on how fast the workers are.
-void Launch::run_worker(Worker& worker, int64_t first) {
-    const SignalStack signal_stack;
+void Launch::prepare_os_thread(Worker& worker) {
     block_other_signals();
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        worker.os_thread = pthread_self();
-    }
-    const int64_t stride = int64_t(workers_.size());
-    for (int64_t cta = first; cta < cta_count && !is_stopped(cta) && !cancelled; cta += stride) worker.run(cta);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    worker.os_thread = pthread_self();
+}
+
+void Launch::worker_ends(Worker& worker) {
     const std::lock_guard<std::mutex> lock(mutex_);
     worker.finished = true;
     running_ -= 1;
     ended_.notify_all();
+}
+
+// The OS thread of a cluster's first worker, which also schedules the others. Clusters are dealt out in turn, so that
+// which workers run a cluster does not depend on how fast they are.
+void Launch::run_clusters(size_t first) {
+    const SignalStack signal_stack;
+    Worker& leader = *workers_[first * size_t(cluster_size)];
+    prepare_os_thread(leader);
+    const int64_t count = cta_count / cluster_size, stride = int64_t(clusters_.size());
+    for (int64_t number = int64_t(first); number < count; number += stride) {
+        if (is_stopped(number * cluster_size) || cancelled) break;
+        clusters_[first]->run(number);
+    }
+    for (int rank = 1; rank < cluster_size; ++rank) (&workers_[first * size_t(cluster_size)])[rank]->turn.end();
+    worker_ends(leader);
+}
+
+// The OS thread of another worker of a cluster.
+void Launch::run_member(Worker& worker) {
+    const SignalStack signal_stack;
+    prepare_os_thread(worker);
+    worker.turn.serve();
+    worker_ends(worker);
 }
 
 bool Launch::wait(int milliseconds) {
@@ -110,6 +153,16 @@ void Launch::place_example(SiteCounter& counter) const {
     counter.buffer = range;
 }
 
+// The mbarriers of all CTAs, which mostly are at the same places; each place once.
+void Launch::collect_barriers() {
+    for (const auto& worker : workers_) {
+        for (const BarrierSpec& barrier : worker->barriers_seen) {
+            const auto same = [&](const BarrierSpec& other) { return other.offset == barrier.offset; };
+            if (std::none_of(barriers_seen_.begin(), barriers_seen_.end(), same)) barriers_seen_.push_back(barrier);
+        }
+    }
+}
+
 const Result& Launch::finish() {
     for (std::thread& thread : os_threads_) thread.join();
     os_threads_.clear();
@@ -121,6 +174,7 @@ const Result& Launch::finish() {
         result_.barriers += worker->barriers;
         result_.ctas += worker->ctas;
         result_.steps += worker->steps;
+        for (int i = 0; i < kTotals; ++i) result_.totals[i] += worker->totals[i];
         for (const auto& site : worker->tracer.sites()) {
             const SiteCounter& counter = site->counter;
             const auto [found, is_new] =
@@ -149,10 +203,13 @@ const Result& Launch::finish() {
         report.offset = int64_t(address - memory.buffers().begin(report.buffer));
         reports_.add(report, 0);
     }
+    collect_barriers();
     reports_.list(last_cta_, listed_reports_, listed_states_);
     result_.reports = listed_reports_.data();
     result_.states = listed_states_.data();
     result_.counters = counters_.data();
+    result_.mbarriers = barriers_seen_.data();
+    result_.mbarrier_count = int64_t(barriers_seen_.size());
     result_.report_count = int64_t(listed_reports_.size());
     result_.state_count = int64_t(listed_states_.size());
     result_.counter_count = int64_t(counters_.size());

@@ -13,6 +13,7 @@
 
 namespace emulator {
 
+class Cluster;
 struct Worker;
 
 class Launch {
@@ -30,24 +31,30 @@ public:
     // After the end: gives the buffers back to the caller's arrays and returns the reports and counters.
     const Result& finish();
 
-    // A report that ends the launch: CTAs after this one are not started any more. Those before it run on, so that
-    // the same CTA is blamed whatever the OS threads' order.
+    // A report that ends the launch: CTAs after this one, the last of its cluster, are not started any more. Those
+    // before it run on, so that the same CTA is blamed whatever the OS threads' order.
     void stop_after(int64_t cta);
     bool is_stopped(int64_t cta) const { return cta > last_cta_.load(std::memory_order_relaxed); }
 
     const LaunchSpec spec;
     const int thread_count;   // per CTA
     const int64_t cta_count;
+    const int cluster_size;   // CTAs in a cluster
     Memory memory;
     Ranges shared_arrays;
     std::atomic<bool> cancelled{false};
 
 private:
     void place_example(SiteCounter& counter) const;
-    void run_worker(Worker& worker, int64_t first);
+    void run_clusters(size_t first);
+    void run_member(Worker& worker);
+    void prepare_os_thread(Worker& worker);
+    void worker_ends(Worker& worker);
+    void collect_barriers();
 
     std::atomic<int64_t> last_cta_;
-    std::vector<std::unique_ptr<Worker>> workers_;
+    std::vector<std::unique_ptr<Worker>> workers_;     // one for each CTA that runs at a time, cluster by cluster
+    std::vector<std::unique_ptr<Cluster>> clusters_;   // those that run at a time
     std::vector<std::thread> os_threads_;
     std::mutex mutex_;
     std::condition_variable ended_;
@@ -56,6 +63,7 @@ private:
     std::vector<Report> listed_reports_;
     std::vector<WarpState> listed_states_;
     std::vector<SiteCounter> counters_;
+    std::vector<BarrierSpec> barriers_seen_;
     Result result_{};
 };
 

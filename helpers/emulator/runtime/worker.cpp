@@ -3,9 +3,15 @@
 #include <csignal>
 #include <cstring>
 
+#include "async_rules.h"
 #include "barrier.h"
+#include "cluster.h"
 #include "launch.h"
+#include "mbarrier.h"
+#include "named_barrier.h"
+#include "registers.h"
 #include "signals.h"
+#include "standstill.h"
 
 namespace emulator {
 
@@ -20,13 +26,6 @@ constexpr uint32_t kSliceSteps = 1 << 14;
 // A fault with so little of the stack left is an overflow.
 constexpr uint64_t kSpareStackBytes = 128;
 
-// The state under which a lane appears in a report's table.
-State state_of(const Thread& thread) {
-    if (thread.exited) return State::exited;
-    if (!thread.started) return State::not_started;
-    return thread.wait.ready != nullptr ? thread.wait.state : State::running;
-}
-
 }   // namespace
 
 int64_t code_offset(const Launch& launch, uint64_t address) {
@@ -34,27 +33,33 @@ int64_t code_offset(const Launch& launch, uint64_t address) {
     return offset >= launch.spec.code_begin && offset < launch.spec.code_end ? int64_t(offset) : -1;
 }
 
-Worker::Worker(Launch& owner)
+Worker::Worker(Launch& owner, int rank)
     : launch(owner),
       step_limit(owner.spec.step_limit == 0 || owner.spec.step_limit > UINT32_MAX ? UINT32_MAX
                                                                                  : uint32_t(owner.spec.step_limit)),
       stacks(size_t(owner.thread_count)) {
     if (owner.spec.counters) shadow = std::make_unique<Shadow>(owner.spec.shared_bytes);
+    cta.rank = rank;
+    cta.mbarriers = std::make_shared<Mbarriers>(owner.spec.shared_bytes);
+    cta.named_barriers = std::make_shared<NamedBarriers>();
+    cta.registers = std::make_shared<RegisterPool>();
+    cta.async_state = make_async_state();
 }
 
-void Worker::begin(int64_t cta_number) {
+Worker::~Worker() = default;
+
+void Worker::begin(int64_t cta_number, uint3 index) {
     const LaunchSpec& spec = launch.spec;
     cta.worker = this;
     cta.number = cta_number;
-    cta.index = {uint32_t(cta_number % spec.grid[0]), uint32_t(cta_number / spec.grid[0] % spec.grid[1]),
-                 uint32_t(cta_number / spec.grid[0] / spec.grid[1])};
+    cta.index = index;
     cta.shared = spec.dynamic_shared() - spec.dynamic_begin;
     cta.live = launch.thread_count;
     cta.epoch = shadow ? shadow->advance() : 0;
-    cta.stopped = false;
+    cta.syncs = 0;
     cta.barrier = {};
-    async.clear();
-    random_ = Random(spec.seed * 0x100000001b3ull + uint64_t(cta_number));
+    cta.mbarriers->clear();
+    cta.named_barriers->clear();
     fault = {};
 
     // Memory that nothing has been written to reads as NaN, in bf16 and in fp32.
@@ -71,6 +76,7 @@ void Worker::begin(int64_t cta_number) {
         warp.live = warp.size == kWarp ? ~0u : (1u << warp.size) - 1;
         warp.epoch = cta.epoch;
         warp.barriers.clear();
+        warp.wait_count = -1;
     }
     warp_order_.resize(cta.warps.size());
 
@@ -86,27 +92,22 @@ void Worker::begin(int64_t cta_number) {
         thread.linear = i;
         thread.lane = i % kWarp;
         thread.warp = i / kWarp;
+        thread.clock = cta.rank * count + i;
         thread.slice_end = kSliceSteps;
     }
+    cta.registers->begin(cta);
+    async_cta_begins(cta);
 }
 
-void Worker::run(int64_t cta_number) {
-    begin(cta_number);
-    while (cta.live > 0 && !cta.stopped) {
-        if (launch.cancelled) {
-            report_cancelled();
-        } else if (launch.is_stopped(cta.number)) {
-            break;
-        } else if (run_all_warps()) {
-            continue;
-        } else if (!async.empty()) {
-            async.complete_one(launch.spec.schedule, random_);
-        } else if (!cta.stopped && !launch.cancelled) {
-            report_standstill();
-        }
-    }
+void Worker::end() {
     tracer.flush(0, false);
     for (const Thread& thread : cta.threads) steps += thread.steps;
+    if (ctas == 0) {
+        for (const Mbarrier& barrier : cta.mbarriers->all()) {
+            const int32_t order = int32_t(barriers_seen.size());
+            barriers_seen.push_back({int32_t(barrier.offset), barrier.line, order, 0});
+        }
+    }
     ctas += 1;
 }
 
@@ -118,38 +119,75 @@ void Worker::order_warps() {
         warp_order_[i] = int(launch.spec.schedule == Schedule::lazy ? count - 1 - i : i);
     }
     if (launch.spec.schedule != Schedule::random) return;
-    for (size_t i = count; i > 1; --i) std::swap(warp_order_[i - 1], warp_order_[random_.below(uint32_t(i))]);
+    for (size_t i = count; i > 1; --i) std::swap(warp_order_[i - 1], warp_order_[cta.cluster->random.below(uint32_t(i))]);
 }
 
 bool Worker::run_all_warps() {
+    Cluster& cluster = *cta.cluster;
     bool progress = false;
     order_warps();
     for (int warp : warp_order_) {
         progress |= run_warp(cta.warps[size_t(warp)]);
-        if (cta.stopped || launch.cancelled) break;
-        if (launch.spec.schedule == Schedule::random && !async.empty() && random_.below(4) == 0) {
-            async.complete_one(launch.spec.schedule, random_);
+        if (cluster.stopped || launch.cancelled) break;
+        if (launch.spec.schedule == Schedule::random && !cluster.async.empty() && cluster.random.below(4) == 0) {
+            progress |= cluster.async.complete_one(launch.spec.schedule, cluster.random);
         }
     }
     return progress;
+}
+
+bool Worker::can_go_on() const {
+    for (const Warp& warp : cta.warps) {
+        if (may_go_on(cta, warp)) return true;
+    }
+    return false;
+}
+
+// Whether a lane of the warp can go on.
+bool Worker::may_go_on(const Cta& cta, const Warp& warp) {
+    if (warp.live == 0) return false;
+    for (int i = 0; i < warp.wait_count; ++i) {
+        if (warp.waits[i].ready(warp.waits[i])) return true;
+    }
+    if (warp.wait_count >= 0) return false;
+    for (int lane = 0; lane < warp.size; ++lane) {
+        const Thread& thread = cta.threads[size_t(warp.first + lane)];
+        if (!thread.exited && (thread.wait.ready == nullptr || thread.wait.ready(thread.wait))) return true;
+    }
+    return false;
+}
+
+// Remembers what the lanes wait for, if that is few different things.
+void Worker::note_waits(Warp& warp) {
+    warp.wait_count = 0;
+    for (int lane = 0; lane < warp.size; ++lane) {
+        const Thread& thread = cta.threads[size_t(warp.first + lane)];
+        if (thread.exited) continue;
+        int known = 0;
+        while (known < warp.wait_count && !warp.waits[known].same_as(thread.wait)) ++known;
+        if (known < warp.wait_count) continue;
+        if (thread.wait.ready == nullptr || warp.wait_count == Warp::kWaits) {
+            warp.wait_count = -1;
+            return;
+        }
+        warp.waits[warp.wait_count++] = thread.wait;
+    }
 }
 
 // Runs the lanes of a warp until none can go on: then they are together at a barrier, or have exited.
 bool Worker::run_warp(Warp& warp) {
     bool progress = false;
     const bool is_first = cta.number == 0 && warp.first == 0;
-    while (warp.live != 0) {
+    while (may_go_on(cta, warp)) {
         uint32_t interrupted = 0;
-        bool ran = false;
         for (int lane = 0; lane < warp.size; ++lane) {
             Thread& thread = cta.threads[size_t(warp.first + lane)];
             if (thread.exited || (thread.wait.ready != nullptr && !thread.wait.ready(thread.wait))) continue;
-            ran = true;
             resume(thread);
-            if (cta.stopped || launch.cancelled) return true;
+            if (cta.cluster->stopped || launch.cancelled) return true;
             if (!thread.exited && thread.wait.ready == nullptr) interrupted |= 1u << lane;
         }
-        if (!ran) break;
+        note_waits(warp);
         progress = true;
         if (interrupted != 0) tracer.flush(interrupted, is_first);
     }
@@ -173,9 +211,17 @@ void Worker::fiber_main() {
     Thread& thread = *current_thread;
     Worker& worker = *thread.cta->worker;
     worker.launch.spec.entry(worker.launch.spec.arguments);
+    Cta& cta = *thread.cta;
+    async_thread_exits(thread);
     thread.exited = true;
-    thread.cta->live -= 1;
+    cta.live -= 1;
     lane_exits(thread);
+    cluster_thread_exits(thread);
+    registers_thread_exits(thread);
+    if (cta.live == 0) {
+        async_cta_exits(thread);
+        mbarriers_cta_exits(thread);
+    }
     for (;;) worker.yield(thread);
 }
 
@@ -189,14 +235,19 @@ void Worker::record(Report report, bool with_states) {
     report.cta[0] = cta.index.x;
     report.cta[1] = cta.index.y;
     report.cta[2] = cta.index.z;
-    reports.add(report, cta.number, with_states ? states() : std::vector<WarpState>{});
+    reports.add(report, cta.number, with_states ? warp_states(*cta.cluster) : std::vector<WarpState>{});
+}
+
+void Worker::stop(const Report& report, bool with_states) {
+    record(report, with_states);
+    Cluster& cluster = *cta.cluster;
+    cluster.stopped = true;
+    if (report.kind != Kind::time_limit) launch.stop_after(cluster.ctas.back()->number);
 }
 
 void Worker::fail(Thread& thread, Report report, bool with_states) {
     report.place.thread = thread.linear;
-    record(report, with_states);
-    cta.stopped = true;
-    launch.stop_after(cta.number);
+    stop(report, with_states);
     for (;;) yield(thread);
 }
 
@@ -213,14 +264,12 @@ void Worker::over_limit(Thread& thread, int64_t code, int line) {
 void Worker::report_fault(Thread& thread) {
     const Fault caught = fault;
     fault = {};
-    cta.stopped = true;
     thread.code = code_offset(launch, caught.code);
     thread.wait.line = 0;
     if (caught.signal == kInterrupt) {
-        report_cancelled(&thread);
+        report_cancelled(*cta.cluster, &thread);
         return;
     }
-    launch.stop_after(cta.number);
     Report report;
     report.kind = Kind::crash;
     report.detail = caught.signal;
@@ -235,59 +284,7 @@ void Worker::report_fault(Thread& thread) {
         if (!inside) report.kind = Kind::out_of_bounds;
     }
     report.bytes = 0;   // unknown
-    add_report(report, thread);
-}
-
-void Worker::report_cancelled(const Thread* running) {
-    cta.stopped = true;
-    Report report;
-    report.kind = Kind::time_limit;
-    if (running != nullptr) report.place = {running->code, 0, running->linear};
-    record(report, true);
-}
-
-// No thread can go on and nothing is under way that would change this.
-void Worker::report_standstill() {
-    Report report;
-    report.kind = Kind::deadlock;
-    int waiting = 0;
-    for (const Thread& thread : cta.threads) {
-        if (state_of(thread) != State::syncthreads) continue;
-        waiting += 1;
-        if (report.place.thread < 0) report.place = {-1, thread.wait.line, thread.linear};
-    }
-    if (waiting > 0) report.kind = Kind::barrier_divergence;
-    report.detail = waiting;
-    record(report, true);
-    cta.stopped = true;
-    launch.stop_after(cta.number);
-}
-
-std::vector<WarpState> Worker::states() const {
-    std::vector<WarpState> table;
-    for (size_t w = 0; w < cta.warps.size(); ++w) {
-        const Warp& warp = cta.warps[w];
-        const size_t first_row = table.size();
-        for (int lane = 0; lane < warp.size; ++lane) {
-            const Thread& thread = cta.threads[size_t(warp.first + lane)];
-            WarpState state{int32_t(w), 1u << lane, state_of(thread), 0, {}};
-            if (state.state != State::exited && state.state != State::not_started) {
-                state.place = {thread.code, thread.wait.line, thread.linear};
-                if (state.state != State::running) state.place.code = -1;
-            }
-            size_t row = first_row;
-            while (row < table.size() && !(table[row].state == state.state && table[row].place.line == state.place.line &&
-                                           table[row].place.code == state.place.code)) {
-                ++row;
-            }
-            if (row < table.size()) {
-                table[row].lanes |= state.lanes;
-            } else {
-                table.push_back(state);
-            }
-        }
-    }
-    return table;
+    stop(report);
 }
 
 }   // namespace emulator

@@ -1,4 +1,4 @@
-// A worker runs CTAs one after the other on one OS thread: the scheduler of the fibers.
+// A worker runs the threads of one CTA at a time on its own OS thread.
 #pragma once
 #include <pthread.h>
 
@@ -6,13 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "async.h"
 #include "cta.h"
 #include "fiber.h"
-#include "random.h"
 #include "report.h"
 #include "shadow.h"
 #include "trace.h"
+#include "turn.h"
 
 namespace emulator {
 
@@ -27,12 +26,21 @@ struct Fault {
 };
 
 struct Worker {
-    explicit Worker(Launch& launch);
+    explicit Worker(Launch& launch, int rank);
+    ~Worker();
 
-    // Runs one CTA to its end, or to a report that ends it.
-    void run(int64_t cta_number);
+    // For the scheduler (Cluster), on the worker's own OS thread ----------------------------------------------------
 
-    // For code that runs on a fiber -----------------------------------------------------------------------------
+    // Makes everything ready for a CTA; ends with the counting of what it did.
+    void begin(int64_t cta_number, uint3 index);
+    void end();
+    // Gives every warp one turn, in the schedule's order. Returns whether any thread went on.
+    bool run_all_warps();
+
+    // Whether a thread can go on. On any OS thread of the cluster, while none of its fibers runs.
+    bool can_go_on() const;
+
+    // For code that runs on a fiber ---------------------------------------------------------------------------------
 
     // Counts one step of the thread and stops it at the limit.
     void step(Thread& thread, int64_t code, int line) {
@@ -40,40 +48,44 @@ struct Worker {
     }
     // Gives way to other threads until the thread's wait is over.
     void yield(Thread& thread);
-    // Ends the CTA, and with it the launch, with a report. Never returns to the caller.
+    // Ends the cluster, and with it the launch, with a report. Never returns to the caller.
     [[noreturn]] void fail(Thread& thread, Report report, bool with_states = false);
-    // Adds a report; the CTA runs on.
+
+    // Anywhere ------------------------------------------------------------------------------------------------------
+
+    // Adds a report on a thread of the worker's CTA; the CTA runs on.
     void add_report(const Report& report, const Thread& thread);
+    // Adds a report, with a table of all warps if wanted, and ends the cluster and the launch soon after.
+    void stop(const Report& report, bool with_states = false);
+    void add_total(Total total, uint64_t amount = 1) { totals[int(total)] += amount; }
 
     Launch& launch;
     const uint32_t step_limit;
     Cta cta;
-    AsyncQueue async;
+    Turn turn;
     Tracer tracer;
     std::unique_ptr<Shadow> shadow;   // only with counters
     Reports reports;
+    std::vector<BarrierSpec> barriers_seen;   // mbarriers that its first CTA initialised
     Fault fault;
     uint64_t barriers = 0, steps = 0, ctas = 0;
+    uint64_t totals[kTotals] = {};
     void* scheduler_stack = nullptr;
     Stacks stacks;
     pthread_t os_thread{};
     bool finished = false;
 
 private:
-    void begin(int64_t cta_number);
-    bool run_all_warps();
     bool run_warp(Warp& warp);
+    static bool may_go_on(const Cta& cta, const Warp& warp);
+    void note_waits(Warp& warp);
     void resume(Thread& thread);
     void order_warps();
     void record(Report report, bool with_states = false);
     void report_fault(Thread& thread);
-    void report_standstill();
-    void report_cancelled(const Thread* running = nullptr);
     [[noreturn]] void over_limit(Thread& thread, int64_t code, int line);
-    std::vector<WarpState> states() const;
     static void fiber_main();
 
-    Random random_;
     std::vector<int> warp_order_;
 };
 

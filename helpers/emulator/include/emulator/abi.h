@@ -16,15 +16,37 @@ uint3 emulator_block_index() __attribute__((const));
 uint3 emulator_block_size() __attribute__((const));
 uint3 emulator_grid_size() __attribute__((const));
 int emulator_lane() __attribute__((const));
+uint32_t emulator_cluster_rank() __attribute__((const));
+uint32_t emulator_cluster_size() __attribute__((const));
 
 // Synchronisation. `line` is the line of the kernel's source, for reports.
 void emulator_syncthreads(int line);
 void emulator_syncwarp(uint32_t mask, int line);
 uint64_t emulator_shuffle(uint32_t mask, uint64_t value, int source_lane, int line);
 uint32_t emulator_ballot(uint32_t mask, bool predicate, int line);
+bool emulator_elect(uint32_t mask, int line);
+void emulator_named_barrier(int id, int threads, bool wait, int line);
+void emulator_cluster_arrive(bool release, int line);
+void emulator_cluster_wait(int line);
+
+// mbarriers. `barrier`: in the calling CTA's shared memory.
+void emulator_mbarrier_init(uint64_t* barrier, uint32_t arrivals, int line);
+void emulator_mbarrier_inval(uint64_t* barrier, int line);
+void emulator_mbarrier_fence(int line);
+// Announces bytes, and arrives if `arrivals` is 1 (with 0 it only announces).
+void emulator_mbarrier_arrive(uint64_t* barrier, uint32_t arrivals, uint32_t bytes, int line);
+// Arrives at the barrier of the same offset in another CTA of the cluster.
+void emulator_mbarrier_arrive_cluster(uint64_t* barrier, uint32_t cta, bool release, int line);
+// Waits until the phase of this parity has completed. A try may end without that, and tells whether it has.
+bool emulator_mbarrier_wait(uint64_t* barrier, uint32_t parity, bool is_try, int line);
+
+// Other rules of the asynchronous proxy and of warpgroups.
+void emulator_fence_proxy_async(int line);
+void emulator_setmaxnreg(int registers, bool increase, int line);
 
 // The offset of an address within the CTA's shared memory.
 uint32_t emulator_shared_offset(const void* address, int line);
+uint32_t emulator_mapa(const void* address, uint32_t cta, int line);
 
 // Ends the launch with a report.
 [[noreturn]] void emulator_trap(int line);

@@ -56,8 +56,17 @@ int emulator_parameters(void (*)(T...), EmulatorParameter* out) {
         return emulator_parameters(__VA_ARGS__, out);                                \
     }
 
-// Exports the largest block of entry number NUMBER, the first argument of its __launch_bounds__.
-constexpr int emulator_largest_block(int threads, ...) { return threads; }
+// Exports the arguments of __launch_bounds__ of entry number NUMBER: the largest block (0) and the fewest CTAs of an SM
+// (1); 0 where the kernel gives none.
+constexpr int emulator_bound(int which, int threads, int min_blocks = 0, int = 0) {
+    return which == 0 ? threads : min_blocks;
+}
 
 #define EMULATOR_BOUNDS(NUMBER, ...) \
-    extern "C" int emulator_bounds_##NUMBER() { return emulator_largest_block(__VA_ARGS__); }
+    extern "C" int emulator_bounds_##NUMBER(int which) { return emulator_bound(which, __VA_ARGS__); }
+
+// Exports the arguments of __cluster_dims__ of entry number NUMBER: CTAs along x (0), y (1) and z (2).
+constexpr int emulator_cluster_dim(int axis, int x, int y = 1, int z = 1) { return axis == 0 ? x : axis == 1 ? y : z; }
+
+#define EMULATOR_CLUSTER(NUMBER, ...) \
+    extern "C" int emulator_cluster_##NUMBER(int axis) { return emulator_cluster_dim(axis, __VA_ARGS__); }

@@ -1,0 +1,387 @@
+#include "mbarrier.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cluster.h"
+#include "launch.h"
+#include "ordering_state.h"
+#include "worker.h"
+
+namespace emulator {
+namespace {
+
+constexpr uint32_t kMostArrivals = (1u << 20) - 1;
+constexpr int64_t kMostBytes = (1 << 20) - 1;
+
+// What a valid barrier's 8 bytes hold.
+uint64_t mark_of(uint32_t offset) { return 0x6d62617272000000ull ^ offset * 0x9e3779b97f4a7c15ull; }
+
+uint64_t& memory_of(const Cta& cta, uint32_t offset) { return *reinterpret_cast<uint64_t*>(cta.shared + offset); }
+
+Report report_on(Kind kind, uint32_t offset, const Mbarrier* barrier, int line) {
+    Report report;
+    report.kind = kind;
+    report.place.line = line;
+    report.barrier = int32_t(offset);
+    if (barrier != nullptr) report.barrier_line = barrier->line;
+    return report;
+}
+
+void name_cta(uint32_t (&name)[3], const Cta& cta) {
+    name[0] = cta.index.x;
+    name[1] = cta.index.y;
+    name[2] = cta.index.z;
+}
+
+uint32_t checked_offset(Thread& thread, const void* address, int line) {
+    const Cta& cta = *thread.cta;
+    const uint64_t offset = uint64_t(static_cast<const char*>(address) - cta.shared);
+    const bool is_shared = offset + 8 <= cta.worker->launch.spec.shared_bytes;
+    if (is_shared && offset % 8 == 0) return uint32_t(offset);
+    Report report = report_on(Kind::barrier_address, 0, nullptr, line);
+    report.barrier = is_shared ? int32_t(offset) : -1;
+    report.offset = int64_t(offset % 8);
+    cta.worker->fail(thread, report);
+}
+
+// Why a barrier of CTA `to` cannot be used; Kind::out_of_bounds stands for none.
+constexpr Kind kUsable = Kind::out_of_bounds;
+
+Kind problem_of(const Cta& to, uint32_t offset, const Mbarrier* barrier) {
+    if (barrier == nullptr || !barrier->valid) return Kind::barrier_uninitialised;
+    if (memory_of(to, offset) != mark_of(offset)) return Kind::barrier_overwritten;
+    return kUsable;
+}
+
+// Whether the initialisation has become visible to a thread: a barrier lies between, for another warp one of the CTA,
+// for another CTA one of the cluster.
+bool is_synchronised(const Thread& user, const Cta& to, const Mbarrier& barrier) {
+    if (user.cta != &to) return user.cluster_phase > barrier.cluster_phase;
+    return user.warp == barrier.thread / kWarp || to.syncs != barrier.syncs;
+}
+
+Report unsynchronised(const Thread& user, const Cta& to, const Mbarrier& barrier, bool lacks_fence, int line) {
+    Report report = report_on(Kind::barrier_unsynchronised, barrier.offset, &barrier, line);
+    report.other = {-1, barrier.line, barrier.thread};
+    report.values[0] = lacks_fence;
+    report.values[1] = user.cta != &to;
+    name_cta(report.other_cta, to);
+    return report;
+}
+
+// The barrier that a thread uses; stops the thread if it cannot.
+Mbarrier& usable(Thread& thread, Cta& to, uint32_t offset, int line) {
+    Worker& worker = *thread.cta->worker;
+    Mbarrier* barrier = to.mbarriers->find(offset);
+    const Kind problem = problem_of(to, offset, barrier);
+    if (problem != kUsable) {
+        Report report = report_on(problem, offset, barrier, line);
+        name_cta(report.other_cta, to);
+        worker.fail(thread, report);
+    }
+    if (!is_synchronised(thread, to, *barrier)) {
+        worker.add_report(unsynchronised(thread, to, *barrier, false, line), thread);
+    }
+    return *barrier;
+}
+
+// Completes the phase if nothing is missing.
+bool complete_if_due(Cta& to, Mbarrier& barrier, bool has_bytes) {
+    if (barrier.pending != 0 || barrier.bytes != 0) return false;
+    barrier.phase += 1;
+    barrier.pending = barrier.expected;
+    barrier.carried_bytes |= has_bytes;
+    if (barrier.carried_bytes) barrier.data_phase = barrier.phase;
+    barrier.carried_bytes = false;
+    to.cluster->events += 1;
+    if (Ordering* ordering = to.cluster->ordering()) ordering->phase_completed(barrier);
+    return true;
+}
+
+void announce(Thread& thread, Cta& to, Mbarrier& barrier, uint32_t bytes, int line) {
+    if (bytes == 0) return;
+    barrier.bytes += bytes;
+    barrier.carried_bytes = true;
+    barrier.bytes_line = line;
+    if (barrier.bytes <= kMostBytes) return;
+    Report report = report_on(Kind::barrier_bytes, barrier.offset, &barrier, line);
+    report.values[0] = barrier.bytes;
+    name_cta(report.other_cta, to);
+    thread.cta->worker->fail(thread, report);
+}
+
+void arrive(Thread& thread, Cta& to, Mbarrier& barrier, int line) {
+    thread.cta->worker->add_total(Total::mbarrier_arrivals);
+    if (barrier.pending == 0) {
+        // All arrivals are there and the phase waits for bytes only.
+        Report report = report_on(Kind::barrier_arrivals, barrier.offset, &barrier, line);
+        report.values[0] = barrier.expected;
+        report.values[1] = barrier.bytes;
+        report.values[2] = int64_t(barrier.phase);
+        report.other = barrier.last_arrival;
+        name_cta(report.other_cta, to);
+        thread.cta->worker->fail(thread, report);
+    }
+    barrier.pending -= 1;
+    barrier.last_arrival = {-1, line, thread.linear};
+}
+
+bool phase_is_over(const Wait& wait) {
+    const Mbarrier& barrier = *static_cast<const Mbarrier*>(wait.object);
+    return (barrier.phase & 1) != wait.ticket;
+}
+
+void describe(const Wait& wait, WarpState& state) {
+    const Mbarrier& barrier = *static_cast<const Mbarrier*>(wait.object);
+    state.barrier = int32_t(barrier.offset);
+    state.values[0] = int64_t(wait.ticket);       // the parity it waits for
+    state.values[1] = int64_t(barrier.phase);     // phases completed: the barrier is in this one
+    state.values[2] = barrier.pending;
+    state.values[3] = barrier.expected;
+    state.values[4] = barrier.bytes;
+}
+
+}   // namespace
+
+void Mbarriers::clear() {
+    for (const Mbarrier& barrier : barriers_) index_[barrier.offset / 8] = 0;
+    barriers_.clear();
+    barriers_.reserve(kMost);
+}
+
+Mbarrier* Mbarriers::add(uint32_t offset) {
+    if (Mbarrier* known = find(offset)) return known;
+    if (barriers_.size() == kMost) return nullptr;
+    barriers_.emplace_back();
+    barriers_.back().offset = offset;
+    index_[offset / 8] = uint16_t(barriers_.size());
+    return &barriers_.back();
+}
+
+void Mbarriers::fence(const Thread& thread) {
+    for (Mbarrier& barrier : barriers_) {
+        barrier.fenced |= barrier.thread == thread.linear || barrier.syncs != thread.cta->syncs;
+    }
+}
+
+bool barrier_used_by_async(Thread& issuer, Cta& to, uint32_t barrier_offset, int line) {
+    Worker& worker = *issuer.cta->worker;
+    if (to.has_exited()) {
+        Report report = report_on(Kind::exited_cta, barrier_offset, nullptr, line);
+        report.detail = 1;   // a copy
+        name_cta(report.other_cta, to);
+        worker.add_report(report, issuer);
+        return false;
+    }
+    const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
+    const Kind problem = barrier_offset % 8 != 0 ? Kind::barrier_address : problem_of(to, barrier_offset, barrier);
+    if (problem != kUsable) {
+        Report report = report_on(problem, barrier_offset, barrier, line);
+        report.detail = 1;
+        report.offset = barrier_offset % 8;
+        name_cta(report.other_cta, to);
+        worker.add_report(report, issuer);
+        return false;
+    }
+    const bool is_visible = is_synchronised(issuer, to, *barrier);
+    if (!is_visible || !barrier->fenced) {
+        worker.add_report(unsynchronised(issuer, to, *barrier, is_visible, line), issuer);
+    }
+    return true;
+}
+
+bool barrier_complete_tx(Cta& to, uint32_t barrier_offset, uint32_t bytes, const Origin& origin) {
+    Mbarrier* barrier = to.mbarriers->find(barrier_offset);
+    const Kind problem = problem_of(to, barrier_offset, barrier);
+    const Thread& issuer = origin.cta->threads[size_t(origin.thread)];
+    if (problem != kUsable) {
+        Report report = report_on(problem, barrier_offset, barrier, origin.line);
+        report.detail = 1;
+        name_cta(report.other_cta, to);
+        report.place.thread = issuer.linear;
+        origin.cta->worker->stop(report);
+        return false;
+    }
+    barrier->bytes -= bytes;
+    if (barrier->bytes < -kMostBytes) {
+        Report report = report_on(Kind::barrier_bytes, barrier_offset, barrier, origin.line);
+        report.values[0] = barrier->bytes;
+        report.place.thread = issuer.linear;
+        name_cta(report.other_cta, to);
+        origin.cta->worker->stop(report);
+        return false;
+    }
+    return complete_if_due(to, *barrier, true);
+}
+
+namespace {
+
+// A barrier of a CTA that exits, whose bytes have all come or will never come.
+void check_at_exit(Thread& last, const Mbarrier& barrier) {
+    const bool is_unwaited = barrier.data_phase > barrier.waited_phase;
+    if (barrier.bytes == 0 && !is_unwaited) return;
+    const Kind kind = barrier.bytes != 0 ? Kind::exit_bytes : Kind::exit_unwaited;
+    Report report = report_on(kind, barrier.offset, &barrier, barrier.bytes_line);
+    report.values[0] = barrier.bytes;
+    report.values[1] = int64_t(barrier.phase);
+    report.values[2] = barrier.pending;
+    report.values[3] = barrier.expected;
+    last.cta->worker->add_report(report, last);
+}
+
+// An arrival from another CTA must be known to have come before the exit: a thread has waited for its phase, or a
+// barrier of the cluster lies between.
+void check_remote_at_exit(const Cta& cta, const Mbarrier& barrier) {
+    if (barrier.remote_phase <= barrier.waited_phase) return;
+    for (const Thread& thread : cta.threads) {
+        if (thread.cluster_phase > barrier.remote_cluster_phase) return;
+    }
+    Report report = report_on(Kind::exited_cta, barrier.offset, &barrier, barrier.remote.line);
+    report.detail = 2;
+    name_cta(report.other_cta, cta);
+    Cta& from = *barrier.remote_cta;
+    from.worker->add_report(report, from.threads[size_t(barrier.remote.thread)]);
+}
+
+}   // namespace
+
+void mbarriers_cta_exits(Thread& last) {
+    Cta& cta = *last.cta;
+    if (const AsyncOperation* operation = cta.cluster->async.find_target(&cta)) {
+        Report report;
+        report.kind = Kind::exit_unwaited;
+        report.place.line = operation->origin.line;
+        report.values[4] = 1;   // still on its way
+        name_cta(report.other_cta, *operation->origin.cta);
+        cta.worker->add_report(report, last);
+        return;
+    }
+    for (const Mbarrier& barrier : cta.mbarriers->all()) {
+        if (!barrier.valid) continue;
+        check_at_exit(last, barrier);
+        check_remote_at_exit(cta, barrier);
+    }
+}
+
+}   // namespace emulator
+
+using namespace emulator;
+
+void emulator_mbarrier_init(uint64_t* address, uint32_t arrivals, int line) {
+    Thread& thread = *current_thread;
+    Cta& cta = *thread.cta;
+    cta.worker->step(thread, -1, line);
+    const uint32_t offset = checked_offset(thread, address, line);
+    Mbarrier* barrier = cta.mbarriers->find(offset);
+    if (barrier != nullptr && barrier->valid) {
+        Report report = report_on(Kind::barrier_reinitialised, offset, barrier, line);
+        report.other = {-1, barrier->line, barrier->thread};
+        cta.worker->fail(thread, report);
+    }
+    if (barrier == nullptr) barrier = cta.mbarriers->add(offset);
+    if (arrivals == 0 || arrivals > kMostArrivals || barrier == nullptr) {
+        Report report = report_on(Kind::barrier_count, offset, barrier, line);
+        report.values[0] = arrivals;
+        report.detail = barrier == nullptr ? 2 : 0;   // too many barriers; an arrival count
+        cta.worker->fail(thread, report);
+    }
+    const int component = barrier->component;
+    *barrier = Mbarrier{};
+    barrier->offset = offset;
+    barrier->expected = barrier->pending = arrivals;
+    barrier->valid = true;
+    barrier->line = line;
+    barrier->thread = thread.linear;
+    barrier->syncs = cta.syncs;
+    barrier->cluster_phase = thread.cluster_phase;
+    barrier->component = component;
+    if (Ordering* ordering = cta.cluster->ordering()) ordering->barrier_initialised(*barrier);
+    memory_of(cta, offset) = mark_of(offset);
+}
+
+void emulator_mbarrier_inval(uint64_t* address, int line) {
+    Thread& thread = *current_thread;
+    Cta& cta = *thread.cta;
+    cta.worker->step(thread, -1, line);
+    const uint32_t offset = checked_offset(thread, address, line);
+    usable(thread, cta, offset, line).valid = false;
+    memory_of(cta, offset) = ~uint64_t(0);
+}
+
+void emulator_mbarrier_fence(int line) {
+    Thread& thread = *current_thread;
+    thread.cta->worker->step(thread, -1, line);
+    thread.cta->mbarriers->fence(thread);
+}
+
+void emulator_mbarrier_arrive(uint64_t* address, uint32_t arrivals, uint32_t bytes, int line) {
+    Thread& thread = *current_thread;
+    Cta& cta = *thread.cta;
+    cta.worker->step(thread, -1, line);
+    Mbarrier& barrier = usable(thread, cta, checked_offset(thread, address, line), line);
+    announce(thread, cta, barrier, bytes, line);
+    if (arrivals != 0) {
+        arrive(thread, cta, barrier, line);
+        if (Ordering* ordering = cta.cluster->ordering()) ordering->release_to(barrier, thread, true);
+    }
+    complete_if_due(cta, barrier, false);
+}
+
+void emulator_mbarrier_arrive_cluster(uint64_t* address, uint32_t rank, bool release, int line) {
+    Thread& thread = *current_thread;
+    Cluster& cluster = *thread.cta->cluster;
+    Worker& worker = *thread.cta->worker;
+    worker.step(thread, -1, line);
+    const uint32_t offset = checked_offset(thread, address, line);
+    if (rank >= uint32_t(cluster.size())) {
+        Report report = report_on(Kind::barrier_count, offset, nullptr, line);
+        report.detail = 3;   // a CTA that the cluster does not have
+        report.values[0] = rank;
+        report.values[1] = cluster.size();
+        worker.fail(thread, report);
+    }
+    Cta& to = *cluster.ctas[rank];
+    if (to.has_exited()) {
+        Report report = report_on(Kind::exited_cta, offset, to.mbarriers->find(offset), line);
+        name_cta(report.other_cta, to);
+        worker.fail(thread, report);
+    }
+    Mbarrier& barrier = usable(thread, to, offset, line);
+    if (&to != thread.cta) {
+        barrier.remote_phase = barrier.phase + 1;
+        barrier.remote_cluster_phase = thread.cluster_phase;
+        barrier.remote = {-1, line, thread.linear};
+        barrier.remote_cta = thread.cta;
+    }
+    arrive(thread, to, barrier, line);
+    if (Ordering* ordering = cluster.ordering()) ordering->release_to(barrier, thread, release);
+    complete_if_due(to, barrier, false);
+}
+
+bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, int line) {
+    Thread& thread = *current_thread;
+    Cta& cta = *thread.cta;
+    Worker& worker = *cta.worker;
+    worker.step(thread, -1, line);
+    const uint32_t offset = checked_offset(thread, address, line);
+    if (parity > 1) {
+        Report report = report_on(Kind::barrier_count, offset, cta.mbarriers->find(offset), line);
+        report.detail = 1;   // a parity
+        report.values[0] = parity;
+        worker.fail(thread, report);
+    }
+    Mbarrier& barrier = usable(thread, cta, offset, line);
+    Wait wait{phase_is_over, &barrier, parity, State::mbarrier, line, describe};
+    wait.is_try = is_try;
+    worker.add_total(Total::mbarrier_waits);
+    if (!phase_is_over(wait)) {
+        worker.add_total(Total::mbarrier_waits_blocked);
+        block_on(thread, wait);
+        thread.wait.is_try = false;
+        if (!phase_is_over(wait)) return false;   // a try that ended
+    }
+    barrier.waited_phase = barrier.phase;
+    if (Ordering* ordering = cta.cluster->ordering()) ordering->acquire_from(barrier, thread);
+    return true;
+}

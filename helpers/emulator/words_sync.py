@@ -1,0 +1,304 @@
+"""Reports of barriers, clusters and register budgets in words: the rule, both lines, who, and what is missing."""
+
+from collections.abc import Callable
+
+from helpers.emulator.context import Context, cta_name, who
+from helpers.emulator.protocol import OPS, STATES, RawReport, WarpState
+
+_VERBS = {"load": "reads", "store": "writes"}
+_PAST = {"load": "read", "store": "wrote"}
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _barrier(raw: RawReport, context: Context) -> str:
+    """The barrier's name, with its CTA if it is of another one than the thread."""
+    name = context.mbarrier(raw.barrier)
+    if raw.other_cta[:] != raw.cta[:] and context.has_clusters:
+        return f"{name} of {cta_name(raw.other_cta)}"
+    return name
+
+
+def _missing(pending: int, expected: int, bytes_: int) -> str:
+    """What a phase still waits for."""
+    parts = []
+    if pending:
+        parts.append(f"{pending} of {_plural(expected, 'arrival')} missing")
+    if bytes_ > 0:
+        parts.append(f"{bytes_} bytes missing")
+    if bytes_ < 0:
+        parts.append(f"{-bytes_} bytes more came than were announced")
+    return " and ".join(parts) or "nothing missing"
+
+
+def _phase_words(parity: int, phase: int) -> str:
+    return f"waits for the phase of parity {parity}, and the barrier is in phase {phase} (parity {phase % 2})"
+
+
+def _mbarrier_state(state: WarpState, context: Context) -> str:
+    parity, phase, pending, expected, bytes_ = state.values[:5]
+    name = context.mbarrier(state.barrier)
+    return f"wait at {name} for parity {parity}: in phase {phase}, {_missing(pending, expected, bytes_)}"
+
+
+def _named_state(state: WarpState, context: Context) -> str:
+    number, arrived, expected = state.values[:3]
+    return f"wait at named barrier {number}: {expected - arrived} of {expected} threads missing"
+
+
+def _cluster_state(state: WarpState, context: Context) -> str:
+    return f"wait at the cluster's barrier, to which {_plural(state.values[0], 'thread')} came"
+
+
+def _registers_state(state: WarpState, context: Context) -> str:
+    wanted, has, free = state.values[:3]
+    return f"wait in setmaxnreg for {wanted} registers a thread: they have {has}, and {free} of the CTA are free"
+
+
+def _warpgroup_state(state: WarpState, context: Context) -> str:
+    return f"wait for their warpgroup, of which {state.values[3]} of {state.values[4]} threads came"
+
+
+STATE_WORDS: dict[str, Callable[[WarpState, Context], str]] = {
+    "mbarrier": _mbarrier_state,
+    "named_barrier": _named_state,
+    "cluster_barrier": _cluster_state,
+    "registers": _registers_state,
+    "warpgroup": _warpgroup_state,
+}
+
+
+def deadlock(raw: RawReport, context: Context) -> str:
+    """No thread can go on; the report is about the wait that explains it best."""
+    start = f"no thread of {cta_name(raw.cta)}{' and its cluster' if context.has_clusters else ''} can go on"
+    values = raw.values
+    state = STATES[values[7]]
+    if state == "mbarrier":
+        return (
+            f"{start}: {context.at(raw.place)} {_phase_words(values[0], values[1])} of "
+            f"{context.mbarrier(raw.barrier)}, with {_missing(*values[2:5])}; {context.thread(raw.place.thread)}."
+        )
+    if state == "named_barrier":
+        return (
+            f"{start}: {context.at(raw.place)} waits at named barrier {values[0]}, to which {values[1]} of "
+            f"{values[2]} threads came; {context.thread(raw.place.thread)}."
+        )
+    if state == "cluster_barrier":
+        return (
+            f"{start}: {context.at(raw.place)} waits at the cluster's barrier, to which only "
+            f"{_plural(values[0], 'thread')} came: all that have not exited must come; "
+            f"{context.thread(raw.place.thread)}."
+        )
+    if state == "warpgroup":
+        return (
+            f"{start}: {context.at(raw.place)} is for a whole warpgroup, of which {values[3]} of {values[4]} threads "
+            f"came; {context.thread(raw.place.thread)}."
+        )
+    return f"{start}: {context.at(raw.place)} waits for what does not come; {context.thread(raw.place.thread)}."
+
+
+def _uninitialised(raw: RawReport, context: Context) -> str:
+    use = "gives a copy" if raw.detail else "uses"
+    return (
+        f"{context.at(raw.place)} {use} {_barrier(raw, context)}, which is not initialised: call mbarrier_init first, "
+        f"and let a barrier lie between; {who(raw, context)}."
+    )
+
+
+def _reinitialised(raw: RawReport, context: Context) -> str:
+    return (
+        f"{context.at(raw.place)} initialises {context.mbarrier(raw.barrier)}, which {context.at(raw.other)} has "
+        f"initialised: let one thread do it, once, or call mbarrier_inval between; {who(raw, context)}, after "
+        f"{context.thread(raw.other.thread)}."
+    )
+
+
+def _overwritten(raw: RawReport, context: Context) -> str:
+    return (
+        f"{context.at(raw.place)} uses {_barrier(raw, context)}, whose 8 bytes something has overwritten since line "
+        f"{raw.barrier_line} initialised it: keep other data off it; {who(raw, context)}."
+    )
+
+
+def _address(raw: RawReport, context: Context) -> str:
+    if raw.barrier < 0:
+        return (
+            f"{context.at(raw.place)} names an mbarrier that is not in the CTA's shared memory: declare it "
+            f"__shared__; {who(raw, context)}."
+        )
+    return (
+        f"{context.at(raw.place)} names an mbarrier at {context.shared_place(raw.barrier)}, which is not a multiple "
+        f"of 8: make it a uint64_t of its own; {who(raw, context)}."
+    )
+
+
+def _count(raw: RawReport, context: Context) -> str:
+    place, name, value = context.at(raw.place), context.mbarrier(raw.barrier), raw.values[0]
+    if raw.detail == 1:
+        text = f"{place} waits at {name} for parity {value}: a parity is 0 or 1"
+    elif raw.detail == 2:
+        text = f"{place} initialises more mbarriers than the emulator has room for (4096)"
+    elif raw.detail == 3:
+        text = f"{place} arrives at {name} of CTA {value} of the cluster, which has {_plural(raw.values[1], 'CTA')}"
+    else:
+        text = f"{place} initialises {name} for {_plural(value, 'arrival')}: give 1 to 1048575"
+    return f"{text}; {who(raw, context)}."
+
+
+def _arrivals(raw: RawReport, context: Context) -> str:
+    expected, bytes_, phase = raw.values[:3]
+    return (
+        f"{context.at(raw.place)} arrives at {_barrier(raw, context)}, whose phase {phase} already has the "
+        f"{_plural(expected, 'arrival')} it was initialised for in line {raw.barrier_line} (the last by "
+        f"{context.at(raw.other)}) and waits for {bytes_} bytes: too many arrivals; {who(raw, context)}."
+    )
+
+
+def _bytes(raw: RawReport, context: Context) -> str:
+    return (
+        f"{context.at(raw.place)} makes the bytes that {_barrier(raw, context)} waits for {raw.values[0]}: they must "
+        f"stay below 1048576; announce with expect_tx what one phase's copies bring; {who(raw, context)}."
+    )
+
+
+def _unsynchronised(raw: RawReport, context: Context) -> str:
+    if raw.values[0]:
+        missing = "no fence_mbarrier_init() after it"
+    elif raw.values[1]:
+        missing = "no barrier of the cluster between"
+    else:
+        missing = "no barrier such as __syncthreads() between"
+    return (
+        f"{context.at(raw.place)} uses {_barrier(raw, context)}, which {context.at(raw.other)} initialises, with "
+        f"{missing}; {who(raw, context)}, after {context.thread(raw.other.thread)}."
+    )
+
+
+def _named_barrier(raw: RawReport, context: Context) -> str:
+    number, threads, block, expected = raw.values[:4]
+    place = f"{context.at(raw.place)} comes to named barrier {number}"
+    if raw.detail == 0:
+        text = f"{place}: the numbers are 0 to 15"
+    elif raw.detail == 1:
+        text = f"{place} with {_plural(threads, 'thread')}: give a multiple of 32 of at most {block}, the CTA's threads"
+    elif raw.detail == 2:
+        text = (
+            f"{place} with {threads} threads, and {context.at(raw.other)} came with {expected} "
+            f"({context.thread(raw.other.thread)}): all must give the same count"
+        )
+    else:
+        text = f"{place} while others wait at __syncthreads(), which is barrier 0: take a number from 1 to 15"
+    return f"{text}; {who(raw, context)}."
+
+
+def _cluster_barrier(raw: RawReport, context: Context) -> str:
+    if raw.detail == 0:
+        text = (
+            f"{context.at(raw.place)} arrives at the cluster's barrier, where {context.at(raw.other)} has arrived "
+            "and not waited: call barrier_cluster_wait() between"
+        )
+    else:
+        text = (
+            f"{context.at(raw.place)} waits at the cluster's barrier without having arrived: call "
+            "barrier_cluster_arrive() first"
+        )
+    return f"{text}; {who(raw, context)}."
+
+
+def _exited_cta(raw: RawReport, context: Context) -> str:
+    to = cta_name(raw.other_cta)
+    name = context.mbarrier(raw.barrier)
+    fault = "may have exited by then" if raw.detail == 2 else "has exited"
+    action = "sends data for" if raw.detail == 1 else "arrives at"
+    return (
+        f"{context.at(raw.place)} {action} {name} of {to}, which {fault}: let a barrier of the cluster be the last "
+        f"thing that its CTAs do; {who(raw, context)}."
+    )
+
+
+def _exit_bytes(raw: RawReport, context: Context) -> str:
+    bytes_, phase, pending, expected = raw.values[:4]
+    announced = f" (last announced by line {context.line(raw.place)})" if context.line(raw.place) else ""
+    return (
+        f"{cta_name(raw.cta)} exits while {context.mbarrier(raw.barrier)} is in phase {phase} with "
+        f"{_missing(pending, expected, bytes_)}{announced}: expect_tx must announce what the copies bring."
+    )
+
+
+def _exit_unwaited(raw: RawReport, context: Context) -> str:
+    if raw.values[4]:
+        return (
+            f"{cta_name(raw.cta)} exits while the copy of {context.at(raw.place)} is on its way into its shared "
+            f"memory (issued by {context.thread(raw.place.thread)} of {cta_name(raw.other_cta)}): wait for it first."
+        )
+    announced = f", announced by {context.at(raw.place)}" if context.line(raw.place) else ""
+    return (
+        f"{cta_name(raw.cta)} exits, and no thread has waited for the last data of "
+        f"{context.mbarrier(raw.barrier)} (phase {raw.values[1] - 1}{announced}): it may still have been on its way; "
+        "wait for what is loaded, or do not load it."
+    )
+
+
+def _register_budget(raw: RawReport, context: Context) -> str:
+    place, values = context.at(raw.place), raw.values
+    if raw.detail == 1:
+        text = f"{place} calls setmaxnreg in a kernel without __launch_bounds__: the registers at launch are unknown"
+    elif raw.detail == 2:
+        name, way = ("inc", "fewer") if values[2] else ("dec", "more")
+        text = f"{place} calls setmaxnreg_{name}<{values[0]}>, which is {way} than the {values[1]} the thread has"
+    elif raw.detail == 3:
+        text = (
+            f"{place} calls setmaxnreg for {values[0]} registers while other warps of the warpgroup call it for "
+            f"{values[1]} ({context.at(raw.other)}): all must make the same call"
+        )
+    else:
+        wanted, has, free = values[:3]
+        text = (
+            f"{place} waits for {wanted} registers a thread instead of {has}, {(wanted - has) * 128} for its "
+            f"warpgroup, and only {free} of the CTA are free: the sum must stay within the registers at launch, "
+            "and the others must call setmaxnreg_dec first"
+        )
+    return f"{text}; {who(raw, context)}."
+
+
+def _proxy_fence(raw: RawReport, context: Context) -> str:
+    reader = ("wgmma", "the TMA store")[raw.detail]
+    return (
+        f"{reader} of {context.at(raw.place)} reads what {context.at(raw.other)} wrote, with no fence_proxy_async() "
+        f"between: {context.shared_place(raw.offset)}, written by {context.thread(raw.other.thread)}; "
+        f"{who(raw, context)}."
+    )
+
+
+_ASYNC_ACTORS = ("the TMA load", "wgmma", "the TMA store", "a thread")
+
+
+def _async_race(raw: RawReport, context: Context) -> str:
+    first = f"{_ASYNC_ACTORS[raw.values[1]]} of {context.at(raw.other)}"
+    second = f"{_ASYNC_ACTORS[raw.values[0]]} of {context.at(raw.place)}"
+    return (
+        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, with no barrier between that says "
+        f"so: {context.shared_place(raw.offset)}; {who(raw, context)}."
+    )
+
+
+SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
+    "barrier_uninitialised": _uninitialised,
+    "barrier_reinitialised": _reinitialised,
+    "barrier_overwritten": _overwritten,
+    "barrier_address": _address,
+    "barrier_count": _count,
+    "barrier_arrivals": _arrivals,
+    "barrier_bytes": _bytes,
+    "barrier_unsynchronised": _unsynchronised,
+    "named_barrier": _named_barrier,
+    "cluster_barrier": _cluster_barrier,
+    "exited_cta": _exited_cta,
+    "exit_bytes": _exit_bytes,
+    "exit_unwaited": _exit_unwaited,
+    "register_budget": _register_budget,
+    "proxy_fence": _proxy_fence,
+    "async_race": _async_race,
+}
