@@ -31,6 +31,7 @@ KERNEL_FLAGS = (
     "-fno-exceptions",
     "-ffp-contract=fast",          # a * b + c is one operation, as on the GPU
     "-ftls-model=local-dynamic",   # shared memory is thread-local, and all of it in this library
+    "-ftrivial-auto-var-init=pattern",   # what was never given a value is no plausible number
     "-fstack-clash-protection",    # a stack overflow always meets the page below the stack
 )
 # For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's.

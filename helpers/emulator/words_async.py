@@ -1,25 +1,16 @@
 """Sentences for reports on asynchronous data: TMA copies, wgmma and stmatrix. See `words.py`."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from helpers.emulator.protocol import OPS, RawReport
-
-if TYPE_CHECKING:
-    from helpers.emulator.words import Context
-
-    Sentence = Callable[[RawReport, Context], str]
+from helpers.emulator.context import Context, cta_name, who
+from helpers.emulator.protocol import OPS, RawReport, WarpState
 
 _SWIZZLES = ("none", "32B", "64B", "128B")
 _OPERANDS = ("A", "B")
 _LAYOUTS = ("without a swizzle", "with the 128B swizzle")
 
 
-def _who(raw: RawReport, context: "Context") -> str:
-    return "{}, of CTA ({},{},{})".format(context.thread(raw.place.thread), *raw.cta)
-
-
-def _where(raw: RawReport, context: "Context") -> str:
+def _where(raw: RawReport, context: Context) -> str:
     """The place in shared memory: `smem, bytes 1024 to 2047`; of another CTA, its name too."""
     begin, name = raw.offset, "shared memory"
     if 0 <= raw.buffer < len(context.arrays):
@@ -27,12 +18,12 @@ def _where(raw: RawReport, context: "Context") -> str:
     return f"{name}, bytes {begin} to {begin + raw.bytes - 1}"
 
 
-def _where_of(raw: RawReport, context: "Context") -> str:
-    owner = "" if tuple(raw.cta) == tuple(raw.other_cta) else " of CTA ({},{},{})".format(*raw.other_cta)
+def _where_of(raw: RawReport, context: Context) -> str:
+    owner = "" if tuple(raw.cta) == tuple(raw.other_cta) else f" of {cta_name(raw.other_cta)}"
     return _where(raw, context) + owner
 
 
-def _tensor_map(raw: RawReport, context: "Context") -> str:
+def _tensor_map(raw: RawReport, context: Context) -> str:
     fault, value = raw.values[0], raw.values[1]
     problems = (
         "gets something that is no tensor map: pass what tensor_map() makes as `const __grid_constant__ TensorMap`, "
@@ -43,10 +34,10 @@ def _tensor_map(raw: RawReport, context: "Context") -> str:
         "the emulator knows 2 dimensions",
         "uses a tensor map of memory that is no argument of this launch: make the map of an array that lives",
     )
-    return f"{context.at(raw.place)} {problems[fault]}; {_who(raw, context)}."
+    return f"{context.at(raw.place)} {problems[fault]}; {who(raw, context)}."
 
 
-def _tma_alignment(raw: RawReport, context: "Context") -> str:
+def _tma_alignment(raw: RawReport, context: Context) -> str:
     action = "loads a box to" if OPS[raw.op] == "store" else "stores a box from"
     why = (
         "the 128B swizzle starts anew every 1024 bytes, so its tiles must start there: __align__(1024)"
@@ -55,103 +46,103 @@ def _tma_alignment(raw: RawReport, context: "Context") -> str:
     )
     return (
         f"{context.at(raw.place)} {action} {_where(raw, context)}, which is {raw.offset % raw.values[0]} bytes past a "
-        f"multiple of {raw.values[0]}: {why}; {_who(raw, context)}."
+        f"multiple of {raw.values[0]}: {why}; {who(raw, context)}."
     )
 
 
-def _multicast_mask(raw: RawReport, context: "Context") -> str:
+def _multicast_mask(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multicasts to the CTAs of mask {raw.values[0]:#x}, and the cluster has "
-        f"{raw.values[1]}: one bit for each, the lowest for CTA 0; {_who(raw, context)}."
+        f"{raw.values[1]}: one bit for each, the lowest for CTA 0; {who(raw, context)}."
     )
 
 
-def _store_read_only(raw: RawReport, context: "Context") -> str:
+def _store_read_only(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} stores through a tensor map of {context.buffers[raw.buffer][0]}, which is read-only: "
-        f"{_who(raw, context)}."
+        f"{who(raw, context)}."
     )
 
 
-def _load_over_wgmma(raw: RawReport, context: "Context") -> str:
+def _load_over_wgmma(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} loads into memory that the wgmma of {context.at(raw.other)} may still read, since "
         "nobody has waited for that wgmma: release a stage only after the wgmma_wait_group that covers it, and wait "
-        f"for the release before the next load; {_where_of(raw, context)}, {_who(raw, context)}, after "
+        f"for the release before the next load; {_where_of(raw, context)}, {who(raw, context)}, after "
         f"{context.thread(raw.other.thread)}."
     )
 
 
-def _load_over_load(raw: RawReport, context: "Context") -> str:
+def _load_over_load(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} loads into memory that the load of {context.at(raw.other)} has yet to write: "
         "wait until the stage is free, and give each box its own place; "
-        f"{_where_of(raw, context)}, {_who(raw, context)}."
+        f"{_where_of(raw, context)}, {who(raw, context)}."
     )
 
 
-def _load_over_store(raw: RawReport, context: "Context") -> str:
+def _load_over_store(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} loads into memory that the TMA store of {context.at(raw.other)} may still read: "
-        f"cp_async_bulk_wait_group_read<0>() comes before; {_where_of(raw, context)}, {_who(raw, context)}."
+        f"cp_async_bulk_wait_group_read<0>() comes before; {_where_of(raw, context)}, {who(raw, context)}."
     )
 
 
-def _wgmma_before_load(raw: RawReport, context: "Context") -> str:
+def _wgmma_before_load(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multiplies with {_OPERANDS[raw.values[0]]} before the load of "
         f"{context.at(raw.other)} has brought it: wait for the load's mbarrier, with the parity of this phase, and let "
-        f"it expect the bytes of all boxes; {_where(raw, context)}, {_who(raw, context)}."
+        f"it expect the bytes of all boxes; {_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _store_before_load(raw: RawReport, context: "Context") -> str:
+def _store_before_load(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} stores from memory that the load of {context.at(raw.other)} has yet to write: "
-        f"wait for the load's mbarrier; {_where(raw, context)}, {_who(raw, context)}."
+        f"wait for the load's mbarrier; {_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _write_over_store(raw: RawReport, context: "Context") -> str:
+def _write_over_store(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} overwrites what the TMA store of {context.at(raw.other)} may still read: its thread "
         "waits with cp_async_bulk_wait_group_read<0>(), and a barrier tells the others; "
-        f"{_where(raw, context)}, {_who(raw, context)}."
+        f"{_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _write_over_wgmma(raw: RawReport, context: "Context") -> str:
+def _write_over_wgmma(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} overwrites what the wgmma of {context.at(raw.other)} may still read: "
-        f"wgmma_wait_group<0>() comes before; {_where(raw, context)}, {_who(raw, context)}."
+        f"wgmma_wait_group<0>() comes before; {_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _store_unwritten(raw: RawReport, context: "Context") -> str:
+def _store_unwritten(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} stores memory to which nothing was written, at column {raw.values[0]} of row "
         f"{raw.values[1]} of the matrix: all threads must have written their part, with a barrier before the store; "
-        f"box of {_where(raw, context)}, {_who(raw, context)}."
+        f"box of {_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _wgmma_unwritten(raw: RawReport, context: "Context") -> str:
+def _wgmma_unwritten(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multiplies with {_OPERANDS[raw.values[0]]} from memory to which nothing was written: "
         "check the descriptor's address and byte offsets against the boxes that were loaded; "
-        f"{_where(raw, context)}, {_who(raw, context)}."
+        f"{_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _store_without_fence(raw: RawReport, context: "Context") -> str:
+def _store_without_fence(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} starts a TMA store, and no thread has executed fence_proxy_async() since the last: "
         "TMA does not see what threads wrote to shared memory before their fence; write, fence_proxy_async(), barrier, "
-        f"store; {_where(raw, context)}, {_who(raw, context)}."
+        f"store; {_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _store_undrained(raw: RawReport, context: "Context") -> str:
+def _store_undrained(raw: RawReport, context: Context) -> str:
     missing = (
         "cp_async_bulk_wait_group_read<0>()"
         if raw.values[0]
@@ -159,27 +150,27 @@ def _store_undrained(raw: RawReport, context: "Context") -> str:
     )
     return (
         f"the TMA store of {context.at(raw.place)} may still read shared memory when its thread exits: "
-        f"{missing} is missing; {_who(raw, context)}."
+        f"call {missing} first; {who(raw, context)}."
     )
 
 
-def _wgmma_undrained(raw: RawReport, context: "Context") -> str:
+def _wgmma_undrained(raw: RawReport, context: Context) -> str:
     missing = "wgmma_wait_group<0>()" if raw.values[0] else "wgmma_commit_group() and wgmma_wait_group<0>()"
     return (
         f"the wgmma of {context.at(raw.place)} is not waited for when its thread exits, so its accumulators were never "
-        f"there: {missing} is missing before they are used; {_who(raw, context)}."
+        f"there: call {missing} before they are used; {who(raw, context)}."
     )
 
 
-def _wgmma_unfenced(raw: RawReport, context: "Context") -> str:
+def _wgmma_unfenced(raw: RawReport, context: Context) -> str:
     reason = "accumulators were accessed" if raw.values[0] else "it is the first"
     return (
         f"{context.at(raw.place)} starts a wgmma with no wgmma_fence() before, and {reason}: without it the tensor "
-        f"cores need not see the registers as they are; {_who(raw, context)}."
+        f"cores need not see the registers as they are; {who(raw, context)}."
     )
 
 
-def _wgmma_mismatch(raw: RawReport, context: "Context") -> str:
+def _wgmma_mismatch(raw: RawReport, context: Context) -> str:
     difference = (
         "another descriptor of A", "another descriptor of B", "another shape", "another `accumulate`",
         "another array of accumulators", "a group of other wgmma",
@@ -187,39 +178,39 @@ def _wgmma_mismatch(raw: RawReport, context: "Context") -> str:
     than = f" than {context.thread(raw.other.thread)}, in {context.at(raw.other)}" if raw.other.thread >= 0 else ""
     return (
         f"{context.at(raw.place)} has {difference}{than}: a wgmma is one instruction of all 128 threads of a "
-        f"warpgroup, with the same operands; {_who(raw, context)}."
+        f"warpgroup, with the same operands; {who(raw, context)}."
     )
 
 
-def _wgmma_incomplete(raw: RawReport, context: "Context") -> str:
+def _wgmma_incomplete(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} starts a wgmma in a warpgroup of {raw.values[0]} threads: it takes 128, so the "
-        f"block's size must be a multiple of 128; {_who(raw, context)}."
+        f"block's size must be a multiple of 128; {who(raw, context)}."
     )
 
 
-def _accumulator_written(raw: RawReport, context: "Context") -> str:
+def _accumulator_written(raw: RawReport, context: Context) -> str:
     return (
         f"accumulators were written before {context.at(raw.place)} while a wgmma had them: from wgmma to "
-        f"wgmma_wait_group they must not be touched; {_who(raw, context)}."
+        f"wgmma_wait_group they must not be touched; {who(raw, context)}."
     )
 
 
-def _accumulator_read(raw: RawReport, context: "Context") -> str:
+def _accumulator_read(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} reads accumulators that a wgmma still has: their values are there only after "
-        f"wgmma_commit_group() and the wgmma_wait_group that covers it; {_who(raw, context)}."
+        f"wgmma_commit_group() and the wgmma_wait_group that covers it; {who(raw, context)}."
     )
 
 
-def _accumulator_unset(raw: RawReport, context: "Context") -> str:
+def _accumulator_unset(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} adds to accumulators that were never given a value: let the first wgmma of a tile "
-        f"not accumulate, or set them to 0; {_who(raw, context)}."
+        f"not accumulate, or set them to 0; {who(raw, context)}."
     )
 
 
-def _wgmma_descriptor(raw: RawReport, context: "Context") -> str:
+def _wgmma_descriptor(raw: RawReport, context: Context) -> str:
     fault, value = raw.values[0], raw.values[1]
     problems = (
         f"uses a descriptor with the {_SWIZZLES[value % len(_SWIZZLES)]} swizzle, which the emulator does not play: "
@@ -229,26 +220,26 @@ def _wgmma_descriptor(raw: RawReport, context: "Context") -> str:
         f"makes a descriptor of a tile at byte {value} of shared memory: it must start at a multiple of 16",
         f"makes a descriptor with a byte offset of {value}: it must be a multiple of 16 below 262144",
     )
-    return f"{context.at(raw.place)} {problems[fault]}; {_who(raw, context)}."
+    return f"{context.at(raw.place)} {problems[fault]}; {who(raw, context)}."
 
 
-def _swizzle_mismatch(raw: RawReport, context: "Context") -> str:
+def _swizzle_mismatch(raw: RawReport, context: Context) -> str:
     reads = raw.values[0] >> 1
     return (
         f"{context.at(raw.place)} reads {_OPERANDS[raw.values[0] & 1]} {_LAYOUTS[reads]}, but {context.at(raw.other)} "
         f"loads it {_LAYOUTS[1 - reads]}: the tensor map and the descriptor must say the same; "
-        f"{_where(raw, context)}, {_who(raw, context)}."
+        f"{_where(raw, context)}, {who(raw, context)}."
     )
 
 
-def _wgmma_out_of_bounds(raw: RawReport, context: "Context") -> str:
+def _wgmma_out_of_bounds(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multiplies with {_OPERANDS[raw.values[0]]} from {_where(raw, context)}, which is not "
-        f"all of one shared array: check the descriptor's address and byte offsets; {_who(raw, context)}."
+        f"all of one shared array: check the descriptor's address and byte offsets; {who(raw, context)}."
     )
 
 
-SENTENCES: "dict[str, Sentence]" = {
+SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "tensor_map": _tensor_map,
     "tma_alignment": _tma_alignment,
     "multicast_mask": _multicast_mask,
@@ -276,36 +267,12 @@ SENTENCES: "dict[str, Sentence]" = {
     "wgmma_out_of_bounds": _wgmma_out_of_bounds,
 }
 
-# The kinds that a learner meets: several reports of the runtime are one rule.
-KINDS = {
-    "load_over_wgmma": "hazard",
-    "load_over_load": "hazard",
-    "load_over_store": "hazard",
-    "wgmma_before_load": "hazard",
-    "store_before_load": "hazard",
-    "write_over_store": "hazard",
-    "write_over_wgmma": "hazard",
-    "store_unwritten": "unwritten",
-    "wgmma_unwritten": "unwritten",
-    "store_without_fence": "proxy_fence",
-    "store_undrained": "undrained",
-    "wgmma_undrained": "undrained",
-    "accumulator_written": "accumulator",
-    "accumulator_read": "accumulator",
-    "accumulator_unset": "accumulator",
-    "wgmma_out_of_bounds": "out_of_bounds",
-    "store_read_only": "crash",
-    "tma_alignment": "alignment",
-    "wgmma_descriptor": "descriptor",
-    "swizzle_mismatch": "descriptor",
-}
-
-# How a report's table says what a warp waits for.
-STATE_WORDS = {"wgmma": "wait for their wgmma"}
 
 
-def state_details(name: str, values: list[int]) -> str:
-    """What the table adds to a state: how many threads of the warpgroup have come to the wgmma."""
-    if name == "wgmma" and values[1]:
-        return f": {values[0]} of 128 threads have come to the wgmma of line {values[1]}"
-    return ""
+def _wgmma_state(state: WarpState, context: Context) -> str:
+    arrived, line = state.values[:2]
+    missing = f": {arrived} of its 128 threads have come to the wgmma of line {line}" if line else ""
+    return f"wait for the warpgroup's wgmma{missing}"
+
+
+STATE_WORDS: dict[str, Callable[[WarpState, Context], str]] = {"wgmma": _wgmma_state}

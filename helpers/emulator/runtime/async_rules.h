@@ -18,6 +18,9 @@ void async_cta_begins(Cta& cta);
 // A thread's function has returned. Called on its fiber: may report, and must not block.
 void async_thread_exits(Thread& thread);
 
+// A thread reads or writes a variable on its stack, which may be an accumulator. Only with counters.
+void local_access(Thread& thread, const void* address, Op op, int64_t code);
+
 // A thread executes fence.proxy.async.
 void async_proxy_fence(Thread& thread);
 

@@ -34,6 +34,9 @@ struct AsyncState {
 // The state of a CTA, made new if this is its first use: most kernels have none.
 AsyncState& used_state(Cta& cta);
 
+// Whether a wgmma holds the thread's accumulator at this address; nullptr: any of its accumulators.
+bool wgmma_holds(const Thread& thread, const void* address);
+
 // A thread exits: reports stores and wgmma that it has not waited for.
 void tma_thread_exits(Thread& thread);
 void wgmma_thread_exits(Thread& thread);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "async_rules.h"
 #include "launch.h"
 #include "worker.h"
 
@@ -72,9 +73,12 @@ inline void on_access(void* pointer, int bytes, Op op, void* return_address, boo
     Thread* thread = current_thread;
     if (thread == nullptr) return;
     const uint64_t address = reinterpret_cast<uint64_t>(pointer);
-    if (address - reinterpret_cast<uint64_t>(thread->stack_low) < kStackBytes) return;   // a local variable
     Worker& worker = *thread->cta->worker;
     const int64_t code = int64_t(reinterpret_cast<uint64_t>(return_address) - 1 - worker.launch.spec.image_begin);
+    if (address - reinterpret_cast<uint64_t>(thread->stack_low) < kStackBytes) {
+        if (worker.launch.spec.uses_hopper) local_access(*thread, pointer, op, code);
+        return;
+    }
 
     worker.step(*thread, code, 0);
     if (aligned && address % uint64_t(bytes) != 0) {

@@ -57,7 +57,7 @@ public:
     void execute_wanted();
     // Who issued a wgmma that reads the chunk at this address and that nobody has waited for; nullptr: nobody.
     const Origin* find_reader(uint32_t address) const;
-    // Whether the address is in an accumulator of this thread that a wgmma holds.
+    // Whether the address is in an accumulator of this thread that a wgmma holds; nullptr: whether there is any.
     bool holds(const Thread& thread, const void* address) const;
 
 private:

@@ -1,0 +1,125 @@
+// What TMA, wgmma and stmatrix do, each alone: shared memory or registers go to `out` as they are.
+#include <cuda_bf16.h>
+
+#include "hopper.cuh"
+
+constexpr int DUMP = 64 * 1024;   // bytes of shared memory that are looked at
+
+struct Shared {
+    uint8_t bytes[DUMP];
+    uint64_t barrier;
+};
+
+__device__ void dump(const Shared& shared, uint4* out) {
+    for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) out[i] = reinterpret_cast<const uint4*>(shared.bytes)[i];
+}
+
+__device__ void prepare(Shared& shared, int arrivals) {
+    if (threadIdx.x == 0) {
+        mbarrier_init(&shared.barrier, arrivals);
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+}
+
+// One box at column x, row y of the matrix, to byte `offset`.
+extern "C" __global__ void load_box(const __grid_constant__ TensorMap map, uint4* out, int x, int y, int offset,
+                                    int bytes) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    prepare(shared, 1);
+    if (threadIdx.x == 0) {
+        prefetch_tensormap(&map);
+        mbarrier_arrive_expect_tx(&shared.barrier, bytes);
+        cp_async_bulk_tensor_load(shared.bytes + offset, &map, &shared.barrier, x, y, createpolicy_evict_first());
+    }
+    mbarrier_wait(&shared.barrier, 0);
+    dump(shared, out);
+}
+
+// From one matrix to another, through shared memory.
+extern "C" __global__ void copy_box(const __grid_constant__ TensorMap from, const __grid_constant__ TensorMap to,
+                                    int from_x, int from_y, int to_x, int to_y, int bytes) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    prepare(shared, 1);
+    if (threadIdx.x == 0) {
+        mbarrier_arrive_expect_tx(&shared.barrier, bytes);
+        cp_async_bulk_tensor_load(shared.bytes, &from, &shared.barrier, from_x, from_y);
+        mbarrier_wait(&shared.barrier, 0);
+        cp_async_bulk_tensor_store(&to, shared.bytes, to_x, to_y);
+        cp_async_bulk_commit_group();
+        cp_async_bulk_wait_group<0>();
+    }
+    mbarrier_wait(&shared.barrier, 0);
+}
+
+// CTA 0 of a cluster loads a box for the CTAs of the mask.
+extern "C" __global__ void __cluster_dims__(4, 1, 1)
+multicast(const __grid_constant__ TensorMap map, uint4* out, int x, int y, int bytes, int mask) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    prepare(shared, 1);
+    const bool receives = mask >> cluster_ctarank() & 1;
+    if (threadIdx.x == 0 && receives) mbarrier_arrive_expect_tx(&shared.barrier, bytes);
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+    if (cluster_ctarank() == 0 && threadIdx.x == 0) {
+        cp_async_bulk_tensor_load_multicast(shared.bytes, &map, &shared.barrier, x, y, uint16_t(mask));
+    }
+    if (receives) mbarrier_wait(&shared.barrier, 0);
+    dump(shared, out + blockIdx.x * (DUMP / 16));
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+}
+
+#ifdef COLUMNS
+// One wgmma on operands that lie in shared memory as `image` says. Thread t's accumulators go to out[t], first those
+// that it began with plus the product, then (second half of out) the product alone.
+constexpr Major A_MAJOR = Major(A), B_MAJOR = Major(B);
+
+__device__ void multiply(float (&d)[COLUMNS / 2], uint64_t a, uint64_t b, bool accumulate) {
+#if COLUMNS == 64
+    wgmma_m64n64k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
+#elif COLUMNS == 128
+    wgmma_m64n128k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
+#elif COLUMNS == 192
+    wgmma_m64n192k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
+#else
+    wgmma_m64n256k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
+#endif
+}
+
+extern "C" __global__ void wgmma(const uint4* image, float* out, int a_offset, int a_leading, int a_stride,
+                                 int b_offset, int b_leading, int b_stride) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) reinterpret_cast<uint4*>(memory)[i] = image[i];
+    fence_proxy_async();
+    __syncthreads();
+    const uint64_t a = wgmma_descriptor(memory + a_offset, a_leading, a_stride, Swizzle(SWIZZLE));
+    const uint64_t b = wgmma_descriptor(memory + b_offset, b_leading, b_stride, Swizzle(SWIZZLE));
+    float sums[COLUMNS / 2], products[COLUMNS / 2];
+    for (int i = 0; i < COLUMNS / 2; ++i) sums[i] = float(threadIdx.x + 1000 * i);
+    wgmma_fence();
+    multiply(sums, a, b, true);
+    wgmma_commit_group();
+    multiply(products, a, b, false);
+    wgmma_commit_group();
+    wgmma_wait_group<1>();
+    wgmma_fence_operand(sums);
+    for (int i = 0; i < COLUMNS / 2; ++i) out[threadIdx.x * (COLUMNS / 2) + i] = sums[i];
+    wgmma_wait_group<0>();
+    for (int i = 0; i < COLUMNS / 2; ++i) out[(128 + threadIdx.x) * (COLUMNS / 2) + i] = products[i];
+}
+#endif
+
+// Each lane's four registers hold 4 * lane + i in both halves; its row goes to byte 16 * rows[lane].
+extern "C" __global__ void stmatrix(const int* rows, uint4* out) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    uint32_t values[4];
+    for (int i = 0; i < 4; ++i) values[i] = (4 * threadIdx.x + i) | (4 * threadIdx.x + i + 1000) << 16;
+    stmatrix_x4(shared.bytes + 16 * rows[threadIdx.x], values[0], values[1], values[2], values[3]);
+    __syncwarp();
+    for (int i = threadIdx.x; i < 64; i += 32) out[i] = reinterpret_cast<const uint4*>(shared.bytes)[i];
+}
