@@ -87,7 +87,8 @@ hand_over(int* mailbox, int* dump, int rounds) {
         mbarrier_arrive_release_cluster(barrier, peer);
         mbarrier_wait_cluster(barrier, round & 1);
         dump[(round * 2 + rank) * 64 + thread] = *(volatile int*)&mailbox[(round * 2 + peer) * 64 + 63 - thread];
+        __syncthreads();
+        barrier_cluster_arrive();   // else a fast CTA could end two phases before a slow thread has seen the first
+        barrier_cluster_wait();
     }
-    barrier_cluster_arrive();
-    barrier_cluster_wait();
 }
