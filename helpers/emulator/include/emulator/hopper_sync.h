@@ -8,99 +8,134 @@ extern "C" __attribute__((used, visibility("default"))) inline int emulator_uses
 
 // Addresses ---------------------------------------------------------------------------------------------------------
 
-// The address of a shared variable in the 32-bit shared window (.shared::cta).
+// The address of a shared variable within the CTA's shared memory, as PTX instructions want it.
 EMULATOR_INLINE uint32_t shared_address(const void* p, EMULATOR_LINE) { return emulator_shared_offset(p, line); }
 
-// The address of the same variable in another CTA of the cluster (.shared::cluster). PTX: mapa.
+// The address of the same shared variable in CTA number `cta` of the cluster.
+// PTX: mapa.shared::cluster
 EMULATOR_INLINE uint32_t mapa(const void* p, uint32_t cta, EMULATOR_LINE) { return emulator_mapa(p, cta, line); }
 
 // mbarriers ---------------------------------------------------------------------------------------------------------
 
-// Makes `b` a barrier whose phases complete after this many arrivals. By one thread; then fence_mbarrier_init() and a
-// barrier of the CTA (of the cluster, if other CTAs use it).
+// Makes a barrier whose phases end after `arrivals` arrivals.
+// PTX: mbarrier.init
 EMULATOR_INLINE void mbarrier_init(uint64_t* b, uint32_t arrivals, EMULATOR_LINE) {
     emulator_mbarrier_init(b, arrivals, line);
 }
 
-// Makes initialisations visible to the async proxy and to the cluster. PTX: fence.mbarrier_init.release.cluster.
+// Shows the barriers that this thread has made to the async proxy and to the other CTAs of the cluster.
+// PTX: fence.mbarrier_init.release.cluster
 EMULATOR_INLINE void fence_mbarrier_init(EMULATOR_LINE) { emulator_mbarrier_fence(line); }
 
-// Ends the barrier's life: its memory may be used for something else.
+// Ends the life of a barrier: its memory may be used for something else.
+// PTX: mbarrier.inval
 EMULATOR_INLINE void mbarrier_inval(uint64_t* b, EMULATOR_LINE) { emulator_mbarrier_inval(b, line); }
 
-// One arrival (release, CTA scope).
+// Arrives: one of the arrivals that the phase waits for. What this thread wrote before is seen by those who wait.
+// PTX: mbarrier.arrive (release, CTA scope)
 EMULATOR_INLINE void mbarrier_arrive(uint64_t* b, EMULATOR_LINE) { emulator_mbarrier_arrive(b, 1, 0, line); }
 
-// Announces bytes that asynchronous copies will bring: the phase also waits for them.
+// Tells the current phase to wait for so many more bytes of asynchronous copies.
+// PTX: mbarrier.expect_tx (relaxed)
 EMULATOR_INLINE void mbarrier_expect_tx(uint64_t* b, uint32_t bytes, EMULATOR_LINE) {
     emulator_mbarrier_arrive(b, 0, bytes, line);
 }
 
-// Both at once: first announces the bytes, then arrives.
+// Both in one: expects bytes, then arrives.
+// PTX: mbarrier.arrive.expect_tx (release, CTA scope)
 EMULATOR_INLINE void mbarrier_arrive_expect_tx(uint64_t* b, uint32_t bytes, EMULATOR_LINE) {
     emulator_mbarrier_arrive(b, 1, bytes, line);
 }
 
-// One arrival at the same barrier of a CTA of the cluster, without ordering memory. PTX: arrive.relaxed.cluster.
+// Arrives at the same barrier of CTA number `cta` of the cluster. Relaxed: it hands over no writes of this thread.
+// That is enough to say "I have finished reading", and a release at cluster scope would flush the thread's writes to
+// all of the GPU first, which costs a quarter of a matmul's speed.
+// PTX: mapa, mbarrier.arrive.relaxed.cluster
 EMULATOR_INLINE void mbarrier_arrive_cluster(uint64_t* b, uint32_t cta, EMULATOR_LINE) {
     emulator_mbarrier_arrive_cluster(b, cta, false, line);
 }
 
-// The same, and what the thread did before happens before what follows the wait. PTX: arrive.release.cluster.
+// The same, and what this thread wrote before is seen by those in the cluster who wait with mbarrier_wait_cluster.
+// PTX: mapa, mbarrier.arrive.release.cluster
 EMULATOR_INLINE void mbarrier_arrive_release_cluster(uint64_t* b, uint32_t cta, EMULATOR_LINE) {
     emulator_mbarrier_arrive_cluster(b, cta, true, line);
 }
 
-// One try: whether the phase of this parity has completed. May wait for a while.
+// Whether the phase of this parity has ended. May suspend the thread for a while before it says no.
+// PTX: mbarrier.try_wait.parity (acquire, CTA scope)
 EMULATOR_INLINE bool mbarrier_try_wait_parity(uint64_t* b, uint32_t parity, EMULATOR_LINE) {
     return emulator_mbarrier_wait(b, parity, true, line);
 }
 
-// Waits until the barrier has completed the phase of the given parity (acquire, CTA scope).
+// Waits until the phase of this parity has ended. The hardware suspends the thread between its tries.
+// A new barrier counts as if the phase of parity 1 had ended just before.
+// PTX: mbarrier.try_wait.parity (acquire, CTA scope)
 EMULATOR_INLINE void mbarrier_wait(uint64_t* b, uint32_t parity, EMULATOR_LINE) {
     emulator_mbarrier_wait(b, parity, false, line);
 }
 
-// The same (acquire, cluster scope).
+// The same for arrivals from other CTAs of the cluster.
+// PTX: mbarrier.try_wait.parity.acquire.cluster
 EMULATOR_INLINE void mbarrier_wait_cluster(uint64_t* b, uint32_t parity, EMULATOR_LINE) {
     emulator_mbarrier_wait(b, parity, false, line);
 }
 
 // Barriers of the cluster and of some warps -------------------------------------------------------------------------
 
-// The CTA's number in its cluster, and how many CTAs that has.
+// This CTA's number within its cluster.
+// PTX: %cluster_ctarank
 EMULATOR_INLINE uint32_t cluster_ctarank() { return emulator_cluster_rank(); }
+
+// The number of CTAs in the cluster.
+// PTX: %cluster_nctarank
 EMULATOR_INLINE uint32_t cluster_nctarank() { return emulator_cluster_size(); }
 
-// All threads of the cluster arrive, and wait for each other. The relaxed arrival orders no memory.
+// Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
+// PTX: barrier.cluster.arrive.release
 EMULATOR_INLINE void barrier_cluster_arrive(EMULATOR_LINE) { emulator_cluster_arrive(true, line); }
+
+// Arrives without handing over writes.
+// PTX: barrier.cluster.arrive.relaxed
 EMULATOR_INLINE void barrier_cluster_arrive_relaxed(EMULATOR_LINE) { emulator_cluster_arrive(false, line); }
+
+// Waits until all threads of the cluster have arrived.
+// PTX: barrier.cluster.wait.acquire
 EMULATOR_INLINE void barrier_cluster_wait(EMULATOR_LINE) { emulator_cluster_wait(line); }
 
-// Named barrier `id` (0 to 15) of `threads` threads, a multiple of 32: arrive and wait, or arrive only.
+// Arrives at barrier `id` (0-15; 0 is __syncthreads) of the CTA and waits until `threads` threads have arrived.
+// PTX: barrier.sync
 EMULATOR_INLINE void barrier_sync(int id, int threads, EMULATOR_LINE) {
     emulator_named_barrier(id, threads, true, line);
 }
+
+// Arrives without waiting.
+// PTX: barrier.arrive
 EMULATOR_INLINE void barrier_arrive(int id, int threads, EMULATOR_LINE) {
     emulator_named_barrier(id, threads, false, line);
 }
 
 // Warps and warpgroups ----------------------------------------------------------------------------------------------
 
-// True for one lane of the warp; all its lanes must come. PTX: elect.sync.
+// True in one lane of the warp, the same one every time. All 32 lanes must call it.
+// PTX: elect.sync
 EMULATOR_INLINE bool elect_sync(EMULATOR_LINE) { return emulator_elect(0xffffffffu, line); }
 
-// A warpgroup gives registers back to the CTA, or takes some, and then has N a thread. All its warps must come.
+// Gives up all registers of the warpgroup's threads beyond N.
+// PTX: setmaxnreg.dec.sync.aligned
 template <int N>
 EMULATOR_INLINE void setmaxnreg_dec(EMULATOR_LINE) {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "setmaxnreg takes a multiple of 8 from 24 to 256");
     emulator_setmaxnreg(N, false, line);
 }
+
+// Raises the registers of each of the warpgroup's threads to N; waits until others have given them up.
+// PTX: setmaxnreg.inc.sync.aligned
 template <int N>
 EMULATOR_INLINE void setmaxnreg_inc(EMULATOR_LINE) {
     static_assert(N >= 24 && N <= 256 && N % 8 == 0, "setmaxnreg takes a multiple of 8 from 24 to 256");
     emulator_setmaxnreg(N, true, line);
 }
 
-// Makes the thread's writes to shared memory visible to TMA and wgmma. PTX: fence.proxy.async.shared::cta.
+// Shows what this thread has written to shared memory to the async proxy: before TMA stores it, before wgmma reads it.
+// PTX: fence.proxy.async.shared::cta
 EMULATOR_INLINE void fence_proxy_async(EMULATOR_LINE) { emulator_fence_proxy_async(line); }
