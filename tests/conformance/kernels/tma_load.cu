@@ -87,7 +87,7 @@ extern "C" __global__ void probe_box(const __grid_constant__ TensorMap map, uint
         mbarrier_arrive_expect_tx(&shared.full, box_bytes);
         cp_async_bulk_tensor_load(shared.tile, &map, &shared.full, x, y);
         bool done = false;
-        for (int tries = 0; tries < 10000 && !done; ++tries) done = mbarrier_try_wait_parity(&shared.full, 0);
+        for (int tries = 0; tries < 1000 && !done; ++tries) done = mbarrier_try_wait_parity(&shared.full, 0);
         landed[0] = done;
     }
     __syncthreads();
