@@ -171,8 +171,8 @@ wgmma_warpgroups(const uint8_t* a_image, const uint8_t* b_image, float* dump, co
     for (int i = 0; i < 32; ++i) dump[threadIdx.x * 32 + i] = d[i];
 }
 
-// Both operands through TMA, as the ladder's kernels have them: A in a box of 64 k x 64 rows, the row-major B in boxes of
-// 64 columns x 64 k. With 128-byte swizzle throughout: C[64, 128] of a K of 64.
+// Both operands through TMA, as the ladder's kernels have them: A in a box of 64 k x 64 rows, the row-major B in boxes
+// of 64 columns x 64 k. With 128-byte swizzle throughout: C[64, 128] of a K of 64.
 extern "C" __global__ void __launch_bounds__(128)
 wgmma_tma(const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map, float* dump) {
     extern __shared__ __align__(1024) uint8_t smem[];
