@@ -76,7 +76,7 @@ multicast(const __grid_constant__ TensorMap map, uint4* out, int x, int y, int b
 #ifdef COLUMNS
 // One wgmma on operands that lie in shared memory as `image` says. Thread t's accumulators go to out[t], first those
 // that it began with plus the product, then (second half of out) the product alone.
-constexpr Major A_MAJOR = Major(A), B_MAJOR = Major(B);
+constexpr Major A_MAJOR = Major(A_KIND), B_MAJOR = Major(B_KIND);
 
 __device__ void multiply(float (&d)[COLUMNS / 2], uint64_t a, uint64_t b, bool accumulate) {
 #if COLUMNS == 64
@@ -119,7 +119,7 @@ extern "C" __global__ void stmatrix(const int* rows, uint4* out) {
     Shared& shared = *reinterpret_cast<Shared*>(memory);
     uint32_t values[4];
     for (int i = 0; i < 4; ++i) values[i] = (4 * threadIdx.x + i) | (4 * threadIdx.x + i + 1000) << 16;
-    stmatrix_x4(shared.bytes + 16 * rows[threadIdx.x], values[0], values[1], values[2], values[3]);
+    stmatrix_x4(shared.bytes + 16 * rows[threadIdx.x], values[0], values[1], values[2], values[3]);   // !stmatrix
     __syncwarp();
     for (int i = threadIdx.x; i < 64; i += 32) out[i] = reinterpret_cast<const uint4*>(shared.bytes)[i];
 }

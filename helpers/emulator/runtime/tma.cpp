@@ -153,10 +153,9 @@ void check_store(Thread& thread, const Region& region, int line) {
         return;
     }
     // What TMA itself has loaded needs no fence. Whether each write by a thread was followed by one is known only with
-    // counters, see ordering.h; that there was none at all is noticed here.
+    // counters, see ordering.h; that there was none at all is noticed always.
     const bool is_loaded = state.chunks.layout(region.offset) != Layout::unknown;
     if (is_loaded || state.proxy_fences > state.fences_seen[thread.linear]) return;
-    if (thread.cta->cluster->ordering() != nullptr) return;
     thread.cta->worker->add_report(shared_report(*thread.cta, Kind::store_without_fence, line, region), thread);
 }
 

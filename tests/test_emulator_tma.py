@@ -1,0 +1,192 @@
+"""TMA in the emulator: boxes, swizzle, edges, multicast, stores, and what it refuses or reports."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from emulator_support import compiled, counters_at, marked_line
+
+from helpers.tensor_map import RECORD, tensor_map
+
+pytestmark = pytest.mark.compiler
+BF16 = ml_dtypes.bfloat16
+DATA = "async_data.cu"
+DUMP = 64 * 1024
+SHARED = DUMP + 1024
+
+
+def matrix(rows, columns):
+    """Small whole numbers, every one different from its neighbours, none NaN."""
+    return (np.arange(rows * columns).reshape(rows, columns) % 253 - 126).astype(BF16)
+
+
+def expected_box(array, box, x, y):
+    """The box of the matrix with zeros outside, element by element."""
+    columns, rows = box
+    out = np.zeros((rows, columns), BF16)
+    for r in range(rows):
+        for c in range(columns):
+            if 0 <= y + r < array.shape[0] and 0 <= x + c < array.shape[1]:
+                out[r, c] = array[y + r, x + c]
+    return out
+
+
+def expected_bytes(values, offset, swizzle):
+    """Shared memory with the box at `offset`, all else poison. The swizzle from its definition in bits."""
+    memory = np.full(DUMP, 0xFF, np.uint8)
+    data = values.reshape(-1).view(np.uint8)
+    for i in range(0, data.size, 16):
+        address = offset + i
+        if swizzle:
+            address ^= (address >> 7 & 7) << 4
+        memory[address:address + 16] = data[i:i + 16]
+    return memory
+
+
+def load(array, box, x, y, swizzle="128B", offset=0, **options):
+    out = np.zeros(DUMP, np.uint8)
+    box_map = tensor_map(array, box, swizzle)
+    run = compiled(DATA, "load_box").launch(
+        "load_box", (1,), (64,), (box_map, out, x, y, offset, box_map.box_bytes), SHARED, **options
+    )
+    return out, run
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("swizzle", ["none", "128B"])
+@pytest.mark.parametrize(
+    "box, x, y",
+    [
+        ((64, 8), 0, 0),
+        ((64, 64), 64, 3),
+        ((64, 32), 5, 7),        # a column that is no multiple of a chunk
+        ((64, 64), 88, 50),      # over the right and the lower edge
+        ((64, 64), -3, -5),      # over the left and the upper edge
+        ((64, 16), 1000, 0),     # all outside
+        ((64, 16), 0, -16),
+        ((8, 256), 16, 1),
+    ],
+)
+def test_a_box_arrives_as_it_should(box, x, y, swizzle, schedule):
+    array = matrix(100, 120)
+    out, run = load(array, box, x, y, swizzle, offset=2048, schedule=schedule, seed=3)
+    assert run.reports == []
+    values = expected_box(array, box, x, y)
+    assert (out == expected_bytes(values, 2048, swizzle == "128B")).all()
+    inside = sum(0 <= y + r < 100 and 0 <= x + c < 120 for r in range(box[1]) for c in range(box[0]))
+    totals = run.totals
+    assert (totals["tma_load_boxes"], totals["tma_load_bytes"]) == (1, 2 * box[0] * box[1])
+    assert totals["tma_oob_bytes"] == 2 * (box[0] * box[1] - inside)
+
+
+def test_the_swizzle_goes_by_the_address_itself():
+    array = matrix(64, 64)
+    out, run = load(array, (64, 8), 0, 0, "128B", offset=1024 + 384)
+    assert [report.kind for report in run.reports] == ["tma_alignment"]
+    assert "384 bytes past a multiple of 1024" in run.reports[0].message
+    assert (out == expected_bytes(expected_box(array, (64, 8), 0, 0), 1024 + 384, True)).all()
+
+
+def test_a_destination_that_is_no_multiple_of_128_is_refused():
+    _, run = load(matrix(64, 64), (64, 8), 0, 0, "none", offset=64)
+    (report,) = run.reports
+    assert report.kind == "tma_alignment" and "64 bytes past a multiple of 128" in report.message
+
+
+def test_a_destination_beyond_shared_memory_is_refused():
+    _, run = load(matrix(64, 64), (64, 64), 0, 0, "none", offset=DUMP - 1024)
+    (report,) = run.reports
+    assert report.kind == "out_of_bounds" and "writes 8192 bytes past the end of memory" in report.message
+
+
+@pytest.mark.parametrize("swizzle, words", [("32B", "the 32B swizzle"), ("64B", "the 64B swizzle")])
+def test_other_swizzles_are_refused_by_name(swizzle, words):
+    _, run = load(matrix(64, 64), (16, 8), 0, 0, swizzle)
+    (report,) = run.reports
+    assert report.kind == "tensor_map" and words in report.message and "128B or none" in report.message
+
+
+def test_something_that_is_no_tensor_map_is_refused():
+    out = np.zeros(DUMP, np.uint8)
+    garbage = np.zeros(1, RECORD)[0]
+    run = compiled(DATA, "load_box").launch("load_box", (1,), (64,), (garbage, out, 0, 0, 0, 1024), SHARED)
+    (report,) = run.reports
+    assert report.kind == "tensor_map" and "is no tensor map" in report.message
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("x, y", [(0, 0), (72, 40), (-8, -3), (200, 0)])
+def test_a_store_writes_what_lies_inside(x, y, schedule):
+    source, target = matrix(64, 64), np.full((70, 112), 7, BF16)
+    maps = tensor_map(source, (64, 32)), tensor_map(target, (64, 32))
+    run = compiled(DATA, "copy_box").launch(
+        "copy_box", (1,), (32,), (*maps, 0, 4, x, y, 64 * 32 * 2), SHARED, schedule=schedule
+    )
+    assert run.reports == []
+    expected = np.full((70, 112), 7, BF16)
+    for r in range(32):
+        for c in range(64):
+            if 0 <= y + r < 70 and 0 <= x + c < 112:
+                expected[y + r, x + c] = source[4 + r, c]
+    assert (target == expected).all()
+    assert run.totals["tma_store_bytes"] == 4096
+
+
+def test_a_store_to_a_read_only_array_is_refused():
+    source, target = matrix(64, 64), np.zeros((64, 64), BF16)
+    target.flags.writeable = False
+    maps = tensor_map(source, (64, 32)), tensor_map(target, (64, 32))
+    run = compiled(DATA, "copy_box").launch("copy_box", (1,), (32,), (*maps, 0, 0, 0, 0, 4096), SHARED)
+    (report,) = run.reports
+    assert report.kind == "store_read_only" and "tensor map of to, which is read-only" in report.message
+    assert (target == 0).all()
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("mask", [0b1111, 0b0101, 0b1000])
+def test_a_multicast_reaches_the_ctas_of_its_mask(mask, schedule):
+    array = matrix(64, 64)
+    out = np.zeros((4, DUMP), np.uint8)
+    box_map = tensor_map(array, (64, 64))
+    run = compiled(DATA, "multicast").launch(
+        "multicast", (4,), (64,), (box_map, out, 0, 0, 8192, mask), SHARED, schedule=schedule
+    )
+    assert run.reports == []
+    image = expected_bytes(expected_box(array, (64, 64), 0, 0), 0, True)
+    for rank in range(4):
+        assert (out[rank] == (image if mask >> rank & 1 else 0xFF)).all()
+    copies = bin(mask).count("1")
+    assert run.totals["tma_load_bytes"] == 8192
+    assert run.totals["tma_multicast_bytes_saved"] == 8192 * (copies - 1)
+
+
+def test_a_multicast_to_a_cta_that_is_not_there_is_refused():
+    out = np.zeros((4, DUMP), np.uint8)
+    run = compiled(DATA, "multicast").launch(
+        "multicast", (4,), (64,), (tensor_map(matrix(64, 64), (64, 64)), out, 0, 0, 8192, 0b10001), SHARED
+    )
+    (report,) = run.reports
+    assert report.kind == "multicast_mask" and "mask 0x11, and the cluster has 4" in report.message
+
+
+def test_stmatrix_spreads_four_matrices():
+    rows = np.random.default_rng(0).permutation(64)[:32].astype(np.int32)
+    out = np.zeros((64, 8), np.uint16)
+    run = compiled(DATA, "stmatrix").launch("stmatrix", (1,), (32,), (rows, out), SHARED)
+    assert run.reports == []
+    expected = np.full((64, 8), 0xFFFF, np.uint16)
+    for lane in range(32):
+        for register in range(4):
+            # Register i holds, of matrix i, row lane / 4 and the columns 2 * (lane % 4) and the next.
+            row = rows[8 * register + lane // 4]
+            expected[row, 2 * (lane % 4):2 * (lane % 4) + 2] = 4 * lane + register, 4 * lane + register + 1000
+    assert (out == expected).all()
+
+
+def test_stmatrix_is_counted_as_the_stores_it_makes():
+    rows = np.arange(32, dtype=np.int32)
+    module = compiled(DATA, "stmatrix", counters=True)
+    run = module.launch("stmatrix", (1,), (32,), (rows, np.zeros((64, 8), np.uint16)), SHARED)
+    line = marked_line(DATA, "stmatrix")
+    (counter,) = counters_at(run, line, "shared", "store")
+    assert (counter.bytes, counter.requests) == (16, 1)
+    assert counter.wavefronts_per_request == 4
