@@ -75,6 +75,8 @@ def _race(raw: RawReport, context: Context) -> str:
     array = context.arrays[raw.buffer]
     one_warp = raw.place.thread // 32 == raw.other.thread // 32
     barrier = "__syncwarp() or __syncthreads()" if one_warp else "__syncthreads()"
+    if context.mbarriers or context.has_clusters:
+        barrier = "barrier"   # of whichever kind
     first, second = context.thread(raw.other.thread), context.thread(raw.place.thread)
     return (
         f"{context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} {_PAST[OPS[raw.other_op]]}, "

@@ -33,6 +33,7 @@ void release(BlockBarrier& barrier, Cta& cta) {
     cta.cluster->events += 1;
     cta.epoch = advance_time(*cta.worker);
     for (Warp& warp : cta.warps) warp.epoch = cta.epoch;
+    if (Ordering* ordering = cta.cluster->ordering()) ordering->pass(ordering->block_meeting(cta));
 }
 
 void syncthreads(Thread& thread, int line) {
@@ -50,11 +51,14 @@ void syncthreads(Thread& thread, int line) {
         cta.worker->add_report(report, thread);
     }
     barrier.arrived += 1;
+    Ordering* ordering = cta.cluster->ordering();
+    if (ordering != nullptr) ordering->arrive(ordering->block_meeting(cta), thread);
     if (barrier.arrived == int(cta.threads.size())) {
         release(barrier, cta);
     } else {
         block_on(thread, {has_passed<BlockBarrier>, &barrier, barrier.generation, State::syncthreads, line});
     }
+    if (ordering != nullptr) ordering->leave(ordering->block_meeting(cta), thread);
 }
 
 bool is_complete(const WarpBarrier& barrier, const Warp& warp) {
@@ -133,12 +137,16 @@ void emulator_syncwarp(uint32_t mask, int line) {
     worker.step(thread, -1, line);
     WarpBarrier& barrier = barrier_of(warp, mask | 1u << thread.lane);
     const uint64_t generation = barrier.generation;
+    Ordering* ordering = thread.cta->cluster->ordering();
+    if (ordering != nullptr) ordering->arrive(ordering->warp_meeting(thread), thread);
     arrive(thread, warp, barrier, line);
     // The first lane to go on moves the warp's time; a shuffle does not, since it orders no memory accesses.
     if (barrier.generation == generation + 1 && barrier.ordered != barrier.generation) {
         barrier.ordered = barrier.generation;
         warp.epoch = advance_time(worker);
+        if (ordering != nullptr) ordering->pass(ordering->warp_meeting(thread));
     }
+    if (ordering != nullptr) ordering->leave(ordering->warp_meeting(thread), thread);
 }
 
 uint64_t emulator_shuffle(uint32_t mask, uint64_t value, int source_lane, int line) {

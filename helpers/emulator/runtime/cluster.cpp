@@ -162,7 +162,7 @@ void release_if_complete(Cluster& cluster) {
     cluster.events += 1;
     cluster.ctas[0]->worker->add_total(Total::cluster_barriers);
     for (Cta* cta : cluster.ctas) cta->syncs += 1;
-    if (Ordering* ordering = cluster.ordering()) ordering->cluster_barrier_passed();
+    if (Ordering* ordering = cluster.ordering()) ordering->pass(ordering->cluster_meeting());
 }
 
 }   // namespace
@@ -179,7 +179,8 @@ void cluster_barrier_arrive(Thread& thread, bool release, int line) {
     }
     thread.cluster_arrive_line = line;
     cluster.barrier.arrived += 1;
-    if (Ordering* ordering = cluster.ordering()) ordering->cluster_barrier_arrive(thread, release);
+    Ordering* ordering = cluster.ordering();
+    if (ordering != nullptr && release) ordering->arrive(ordering->cluster_meeting(), thread);
     release_if_complete(cluster);
 }
 
@@ -198,7 +199,7 @@ void cluster_barrier_wait(Thread& thread, int line) {
     }
     thread.cluster_arrive_line = 0;
     thread.cluster_phase += 1;
-    if (Ordering* ordering = cluster.ordering()) ordering->cluster_barrier_wait(thread);
+    if (Ordering* ordering = cluster.ordering()) ordering->leave(ordering->cluster_meeting(), thread);
 }
 
 void cluster_thread_exits(Thread& thread) {

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "async_rules.h"
+#include "cluster.h"
 #include "launch.h"
+#include "ordering_state.h"
 #include "worker.h"
 
 using namespace emulator;
@@ -48,7 +50,10 @@ void on_shared_access(Worker& worker, Thread& thread, uint64_t offset, int bytes
         fail_access(worker, thread, Kind::out_of_bounds, Space::shared, op, bytes, code, nearest, int64_t(offset));
     }
     site.range = array;
-    const Race race = worker.shadow->record(thread, offset, bytes, op, site.index);
+    Ordering* ordering = thread.cta->cluster->ordering();
+    const Race race = ordering == nullptr ? worker.shadow->record(thread, offset, bytes, op, site.index)
+                                          : worker.shadow->record(thread, *ordering, offset, bytes, op, site.index);
+    if (ordering != nullptr) ordering->generic_access(thread, offset, bytes, op, site);
     if (race.found) report_race(worker, thread, site, offset, race);
     worker.tracer.log(site, thread.lane, offset);
 }

@@ -42,7 +42,7 @@ void release(NamedBarrier& barrier, Cta& cta) {
     cta.syncs += 1;
     cta.cluster->events += 1;
     cta.worker->add_total(Total::named_barriers);
-    if (Ordering* ordering = cta.cluster->ordering()) ordering->passed(barrier.meeting);
+    if (Ordering* ordering = cta.cluster->ordering()) ordering->pass(barrier.meeting);
 }
 
 }   // namespace

@@ -1,26 +1,303 @@
 #include "ordering.h"
 
+#include "cluster.h"
+#include "mbarrier.h"
 #include "ordering_state.h"
+#include "worker.h"
 
 namespace emulator {
+namespace {
 
-Ordering::Ordering(int, int, uint64_t) {}
-void Ordering::begin() {}
-void Ordering::cluster_barrier_arrive(Thread&, bool) {}
-void Ordering::cluster_barrier_passed() {}
-void Ordering::cluster_barrier_wait(Thread&) {}
-void Ordering::arrive(Meeting&, Thread&) {}
-void Ordering::passed(Meeting&) {}
-void Ordering::leave(const Meeting&, Thread&) {}
-void Ordering::barrier_initialised(Mbarrier&) {}
-void Ordering::release_to(Mbarrier&, Thread&, bool) {}
-void Ordering::phase_completed(Mbarrier&) {}
-void Ordering::acquire_from(const Mbarrier&, Thread&) {}
+constexpr int kWarpgroup = 4 * kWarp;
 
-void order_async_write_issued(Thread&, Cta&, uint32_t, uint32_t, uint32_t, int) {}
-void order_async_write_done(Cta&, uint32_t, uint32_t, uint32_t) {}
-uint32_t order_async_read_issued(Thread&, uint32_t, uint32_t, AsyncReader, int) { return 0; }
-void order_async_read_done(Thread&, AsyncReader, uint32_t) {}
-void order_proxy_fence(Thread&) {}
+int warps_of(int threads) { return (threads + kWarp - 1) / kWarp; }
+int warpgroups_of(int threads) { return (threads + kWarpgroup - 1) / kWarpgroup; }
+size_t rounded_up(size_t components) { return (components + kClockLanes - 1) / kClockLanes * kClockLanes; }
+
+AsyncConflict::Actor actor_of(AsyncReader reader) {
+    return reader == AsyncReader::wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store;
+}
+
+}   // namespace
+
+Ordering::Ordering(int ctas, int threads, uint64_t shared_bytes)
+    : ctas_(ctas),
+      threads_(threads),
+      slots_(warpgroups_of(threads) + warps_of(threads)),
+      first_barrier_(rounded_up(size_t(ctas * threads))),
+      first_reader_(first_barrier_ + size_t(ctas * kBarriers)),
+      components_(rounded_up(first_reader_ + size_t(ctas * slots_))),
+      clocks_(size_t(ctas * threads), Clock(components_)),
+      cluster_meeting_{Clock(components_), Clock(components_)},
+      tickets_(size_t(ctas * slots_)),
+      over_(tickets_.size()) {
+    const Meeting empty{Clock(components_), Clock(components_)};
+    block_meetings_.assign(size_t(ctas), empty);
+    warp_meetings_.resize(size_t(ctas * warps_of(threads)));
+    barrier_meetings_.resize(size_t(ctas * kBarriers));
+    for (int i = 0; i < ctas; ++i) marks_.emplace_back(shared_bytes, slots_);
+}
+
+namespace {
+
+void clear(Clock& clock) {
+    clear_lanes(clock.known);
+    clear_lanes(clock.published);
+}
+
+void clear(Meeting& meeting) {
+    clear(meeting.coming);
+    clear(meeting.passed);
+}
+
+}   // namespace
+
+void Ordering::begin() {
+    for (size_t i = 0; i < clocks_.size(); ++i) {
+        clear(clocks_[i]);
+        clocks_[i].at(i) = 1;
+    }
+    for (Meeting& meeting : block_meetings_) clear(meeting);
+    for (Meeting& meeting : warp_meetings_) clear(meeting);
+    clear(cluster_meeting_);
+    for (AsyncMarks& marks : marks_) marks.clear();
+    tickets_.assign(tickets_.size(), 0);
+    over_.assign(over_.size(), 0);
+    has_fences_ = false;
+    barrier_count_ = 0;
+}
+
+// Barriers ------------------------------------------------------------------------------------------------------
+
+Meeting& Ordering::warp_meeting(const Thread& thread) {
+    Meeting& meeting = warp_meetings_[size_t(thread.cta->rank * warps_of(threads_) + thread.warp)];
+    if (meeting.coming.known.empty()) meeting = {Clock(components_), Clock(components_)};
+    return meeting;
+}
+
+void Ordering::join(Clock& to, const Clock& from) {
+    join_lanes(to.known, from.known);
+    if (has_fences_) join_lanes(to.published, from.published);
+}
+
+void Ordering::arrive(Meeting& meeting, Thread& thread) {
+    if (meeting.coming.known.empty()) meeting = {Clock(components_), Clock(components_)};
+    Clock& clock = clocks_[size_t(thread.clock)];
+    join(meeting.coming, clock);
+    clock.at(size_t(thread.clock)) += 1;
+}
+
+// What earlier visitors knew is kept: one of them may not have left yet.
+void Ordering::pass(Meeting& meeting) {
+    join(meeting.passed, meeting.coming);
+    clear_lanes(meeting.coming.known);
+    if (has_fences_) clear_lanes(meeting.coming.published);
+}
+
+void Ordering::leave(const Meeting& meeting, Thread& thread) { join(clocks_[size_t(thread.clock)], meeting.passed); }
+
+// mbarriers -----------------------------------------------------------------------------------------------------
+
+void Ordering::barrier_initialised(Mbarrier& barrier) {
+    if (barrier.component < 0) {
+        if (barrier_count_ == ctas_ * kBarriers) return;
+        barrier.component = barrier_count_++;
+    }
+    Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
+    if (meeting.coming.known.empty()) meeting = {Clock(components_), Clock(components_)};
+    clear(meeting);
+}
+
+void Ordering::release_to(Mbarrier& barrier, Thread& thread, bool release) {
+    if (barrier.component < 0) return;
+    Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
+    if (release) {
+        arrive(meeting, thread);
+    } else {
+        join_lanes(meeting.coming.known, clocks_[size_t(thread.clock)].known, first_barrier_ / kClockLanes);
+    }
+}
+
+void Ordering::phase_completed(const Mbarrier& barrier) {
+    if (barrier.component < 0) return;
+    Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
+    pass(meeting);
+    meeting.passed.at(first_barrier_ + size_t(barrier.component)) = uint32_t(barrier.phase);
+}
+
+void Ordering::acquire_from(const Mbarrier& barrier, Thread& thread) {
+    if (barrier.component < 0 || barrier.phase == 0) return;
+    leave(barrier_meetings_[size_t(barrier.component)], thread);
+}
+
+// Asynchronous accesses -----------------------------------------------------------------------------------------
+
+size_t Ordering::reader_slot(const Thread& thread, AsyncReader reader) const {
+    return size_t(reader == AsyncReader::wgmma ? thread.warp / 4 : warpgroups_of(threads_) + thread.warp);
+}
+
+size_t Ordering::reader_component(const Cta& cta, size_t slot) const {
+    return first_reader_ + size_t(cta.rank * slots_) + slot;
+}
+
+void Ordering::threads_of(const Thread& issuer, AsyncReader reader, int& first, int& last) const {
+    first = last = issuer.linear;
+    if (reader != AsyncReader::wgmma) return;
+    first = issuer.linear / kWarpgroup * kWarpgroup;
+    last = std::min(first + kWarpgroup, threads_) - 1;
+}
+
+void Ordering::report(Thread& thread, const AsyncConflict& conflict) {
+    Report report;
+    report.kind = conflict.lacks_fence ? Kind::proxy_fence : Kind::async_race;
+    report.space = Space::shared;
+    report.op = conflict.op;
+    report.other_op = conflict.earlier_op;
+    report.place = conflict.place;
+    report.other = conflict.earlier;
+    report.offset = conflict.offset;
+    report.detail = conflict.actor == AsyncConflict::tma_store;
+    report.values[0] = conflict.actor;
+    report.values[1] = conflict.earlier_actor;
+    thread.cta->worker->add_report(report, thread);
+}
+
+void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op, const Site& site) {
+    AsyncMarks& marks = marks_[size_t(thread.cta->rank)];
+    const Clock& clock = clock_of(thread);
+    const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, int line, int by, uint32_t at) {
+        report(thread, {AsyncConflict::thread, earlier, op, earlier_op, {site.counter.code, 0, thread.linear},
+                        {-1, line, by}, at, false});
+    };
+    if (const AsyncWrite* write = marks.write_at(offset)) {
+        const bool is_known = write->time != 0 && clock.at(first_barrier_ + size_t(write->component)) >= write->time;
+        if (!is_known && write->component >= 0) {
+            report_it(AsyncConflict::tma_load, Op::store, write->line, write->thread, uint32_t(offset));
+        }
+    }
+    if (op == Op::load) return;
+    marks.for_reads(uint32_t(offset), uint32_t(bytes), [&](size_t slot, uint32_t ticket, const AsyncRead& read,
+                                                           uint32_t at) {
+        if (clock.at(reader_component(*thread.cta, slot)) >= ticket) return;
+        const bool is_wgmma = slot < size_t(warpgroups_of(threads_));
+        report_it(is_wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, read.line, read.thread, at);
+    });
+}
+
+void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset,
+                            int line) {
+    AsyncMarks& marks = marks_[size_t(to.rank)];
+    const Clock& clock = clock_of(issuer);
+    const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, const Place& place, uint32_t at) {
+        report(issuer, {AsyncConflict::tma_load, earlier, Op::store, earlier_op, {-1, line, issuer.linear}, place, at,
+                        false});
+    };
+    // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
+    marks.for_reads(offset, bytes, [&](size_t slot, uint32_t ticket, const AsyncRead& read, uint32_t at) {
+        const size_t component = reader_component(to, slot);
+        if (ticket > over_[component - first_reader_] || clock.at(component) >= ticket) return;
+        const bool is_wgmma = slot < size_t(warpgroups_of(threads_));
+        report_it(is_wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, {-1, read.line, read.thread},
+                  at);
+    });
+    marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
+        if (write.time == 0 || clock.at(first_barrier_ + size_t(write.component)) >= write.time) return;
+        report_it(AsyncConflict::tma_load, Op::store, {-1, write.line, write.thread}, at);
+    });
+    const size_t first_thread = size_t(to.rank * threads_);
+    to.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
+        if (clock.at(first_thread + size_t(access.linear())) >= access.tick) return;
+        const int64_t code = to.worker->tracer.site_at(access.site).counter.code;
+        report_it(AsyncConflict::thread, op, {code, 0, access.linear()}, at);
+    });
+    to.worker->shadow->forget(offset, bytes);
+    const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
+    const int component = barrier == nullptr ? -1 : barrier->component;
+    if (component >= 0) marks.add_write(offset, bytes, {component, 0, line, issuer.linear, issuer.cta->rank});
+}
+
+void Ordering::write_done(Cta& to, uint32_t offset, uint32_t barrier_offset) {
+    AsyncWrite* write = marks_[size_t(to.rank)].write_at(offset);
+    const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
+    if (write != nullptr && barrier != nullptr && write->component == barrier->component) {
+        write->time = uint32_t(barrier->phase) + 1;
+    }
+}
+
+uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, AsyncReader reader, int line) {
+    Cta& cta = *issuer.cta;
+    AsyncMarks& marks = marks_[size_t(cta.rank)];
+    int first, last;
+    threads_of(issuer, reader, first, last);
+    const auto report_it = [&](int thread, AsyncConflict::Actor earlier, const Place& place, uint32_t at, bool fence) {
+        report(cta.threads[size_t(thread)], {actor_of(reader), earlier, Op::load, Op::store, {-1, line, thread}, place,
+                                             at, fence});
+    };
+    marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
+        if (write.time == 0) return;   // still under way: found by the asynchronous part
+        const size_t component = first_barrier_ + size_t(write.component);
+        for (int i = first; i <= last; ++i) {
+            if (clock_of(cta.threads[size_t(i)]).at(component) >= write.time) continue;
+            report_it(i, AsyncConflict::tma_load, {-1, write.line, write.thread}, at, false);
+            break;
+        }
+    });
+    cta.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
+        if (op == Op::load) return;
+        const size_t component = size_t(cta.rank * threads_ + access.linear());
+        for (int i = first; i <= last; ++i) {
+            const Clock& clock = clock_of(cta.threads[size_t(i)]);
+            const bool is_known = clock.at(component) >= access.tick;
+            if (is_known && clock.published_at(component) >= access.tick) continue;
+            const int64_t code = cta.worker->tracer.site_at(access.site).counter.code;
+            report_it(i, AsyncConflict::thread, {code, 0, access.linear()}, at, is_known);
+            break;
+        }
+    });
+    const size_t slot = reader_slot(issuer, reader);
+    const uint32_t ticket = ++tickets_[reader_component(cta, slot) - first_reader_];
+    marks.add_read(slot, ticket, offset, bytes, {line, issuer.linear});
+    return ticket;
+}
+
+void Ordering::read_done(Thread& waiter, AsyncReader reader, uint32_t ticket) {
+    const size_t component = reader_component(*waiter.cta, reader_slot(waiter, reader));
+    uint32_t& known = clocks_[size_t(waiter.clock)].at(component);
+    known = std::max(known, ticket);
+    uint32_t& over = over_[component - first_reader_];
+    over = std::max(over, ticket);
+}
+
+void Ordering::proxy_fence(Thread& thread) {
+    has_fences_ = true;
+    Clock& clock = clocks_[size_t(thread.clock)];
+    join_lanes(clock.published, clock.known);
+}
+
+// See ordering.h ------------------------------------------------------------------------------------------------
+
+void order_async_write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset,
+                              int line) {
+    Ordering* ordering = to.cluster->ordering();
+    if (ordering != nullptr && bytes != 0) ordering->write_issued(issuer, to, offset, bytes, barrier_offset, line);
+}
+
+void order_async_write_done(Cta& to, uint32_t offset, uint32_t, uint32_t barrier_offset) {
+    if (Ordering* ordering = to.cluster->ordering()) ordering->write_done(to, offset, barrier_offset);
+}
+
+uint32_t order_async_read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, AsyncReader reader, int line) {
+    Ordering* ordering = issuer.cta->cluster->ordering();
+    return ordering == nullptr || bytes == 0 ? 0 : ordering->read_issued(issuer, offset, bytes, reader, line);
+}
+
+void order_async_read_done(Thread& waiter, AsyncReader reader, uint32_t ticket) {
+    Ordering* ordering = waiter.cta->cluster->ordering();
+    if (ordering != nullptr && ticket != 0) ordering->read_done(waiter, reader, ticket);
+}
+
+void order_proxy_fence(Thread& thread) {
+    if (Ordering* ordering = thread.cta->cluster->ordering()) ordering->proxy_fence(thread);
+}
 
 }   // namespace emulator

@@ -1,16 +1,25 @@
 // Vector clocks of a cluster; see ordering.h for what they are for.
 #pragma once
 #include <cstdint>
+#include <vector>
 
+#include "async_marks.h"
+#include "clock.h"
 #include "cta.h"
 
 namespace emulator {
 
+enum class AsyncReader : int32_t;
 struct Mbarrier;
+struct Site;
 
-// What the threads know that come to a barrier, and what they knew that came to the last one.
-struct Meeting {};
+// What those know that have come to a barrier, and what those knew that came to it before.
+struct Meeting {
+    Clock coming, passed;
+};
 
+// Components of a clock, in this order: threads of all CTAs; mbarriers as they are initialised (phases completed);
+// for each CTA its warpgroups (wgmma) and its warps (TMA stores): reads that are over.
 class Ordering {
 public:
     Ordering(int ctas, int threads, uint64_t shared_bytes);
@@ -18,16 +27,58 @@ public:
     // A new cluster: nothing has happened yet.
     void begin();
 
-    void cluster_barrier_arrive(Thread& thread, bool release);
-    void cluster_barrier_passed();
-    void cluster_barrier_wait(Thread& thread);
+    // Barriers. A thread arrives, which makes what it did known to those who leave after the barrier was passed.
     void arrive(Meeting& meeting, Thread& thread);
-    void passed(Meeting& meeting);
+    void pass(Meeting& meeting);
     void leave(const Meeting& meeting, Thread& thread);
+    Meeting& block_meeting(const Cta& cta) { return block_meetings_[size_t(cta.rank)]; }
+    Meeting& warp_meeting(const Thread& thread);
+    Meeting& cluster_meeting() { return cluster_meeting_; }
+
+    // mbarriers. A relaxed arrival makes no accesses by threads known, only that asynchronous ones are over.
     void barrier_initialised(Mbarrier& barrier);
     void release_to(Mbarrier& barrier, Thread& thread, bool release);
-    void phase_completed(Mbarrier& barrier);
+    void phase_completed(const Mbarrier& barrier);
     void acquire_from(const Mbarrier& barrier, Thread& thread);
+
+    // An access by a thread to its CTA's shared memory: finds races with asynchronous accesses. The Shadow finds those
+    // with other threads.
+    void generic_access(Thread& thread, uint64_t offset, int bytes, Op op, const Site& site);
+
+    // See ordering.h.
+    void write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset, int line);
+    void write_done(Cta& to, uint32_t offset, uint32_t barrier_offset);
+    uint32_t read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, AsyncReader reader, int line);
+    void read_done(Thread& waiter, AsyncReader reader, uint32_t ticket);
+    void proxy_fence(Thread& thread);
+
+    // The clock of a thread: its own component counts its releases, and is the time of its accesses.
+    const Clock& clock_of(const Thread& thread) const { return clocks_[size_t(thread.clock)]; }
+    uint32_t now(const Thread& thread) const { return clock_of(thread).at(size_t(thread.clock)); }
+    // Whether a thread knows of an access by another thread of its CTA at that time.
+    bool knows(const Thread& thread, int linear, uint32_t time) const {
+        return clock_of(thread).at(size_t(thread.cta->rank * threads_ + linear)) >= time;
+    }
+
+private:
+    static constexpr int kBarriers = 64;   // of a CTA that have a component; others order nothing
+
+    size_t reader_slot(const Thread& thread, AsyncReader reader) const;
+    size_t reader_component(const Cta& cta, size_t slot) const;
+    // The threads that an operation of `issuer` stands for: its warpgroup, or itself.
+    void threads_of(const Thread& issuer, AsyncReader reader, int& first, int& last) const;
+    void join(Clock& to, const Clock& from);
+    void report(Thread& thread, const AsyncConflict& conflict);
+
+    const int ctas_, threads_, slots_;
+    const size_t first_barrier_, first_reader_, components_;
+    bool has_fences_ = false;       // some thread has published something
+    int barrier_count_ = 0;
+    std::vector<Clock> clocks_;     // of the threads
+    std::vector<Meeting> block_meetings_, warp_meetings_, barrier_meetings_;
+    Meeting cluster_meeting_;
+    std::vector<AsyncMarks> marks_;              // by rank
+    std::vector<uint32_t> tickets_, over_;       // of each reader: reads issued, and known to be over by someone
 };
 
 }   // namespace emulator

@@ -56,6 +56,7 @@ void Worker::begin(int64_t cta_number, uint3 index) {
     cta.shared = spec.dynamic_shared() - spec.dynamic_begin;
     cta.live = launch.thread_count;
     cta.epoch = shadow ? shadow->advance() : 0;
+    if (cta.cluster->ordering() != nullptr) shadow->forget();   // its time starts anew
     cta.syncs = 0;
     cta.barrier = {};
     cta.mbarriers->clear();
