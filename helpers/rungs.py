@@ -109,6 +109,18 @@ class Rung:
         return (clusters * self.cluster,)
 
 
+BF16_BYTES = 2
+AB_MAPS = Maps(A=Box(64, 128), B=Box(64, 64))
+ABC_MAPS = Maps(A=Box(64, 128), B=Box(64, 64), C=Box(64, 64), C_pointer=True)
+TMA_MULTIPLES = (1, 8, 8)   # TMA moves 16 bytes at least along a row
+
+
+def _ring_bytes(tile: tuple[int, int, int], stages: int, barriers: int) -> int:
+    """Shared memory for so many steps of A and B, and 8-byte mbarriers for each, in whole units of 16 bytes."""
+    rows, columns, depth = tile
+    return -(-stages * ((rows + columns) * depth * BF16_BYTES + 8 * barriers) // 16) * 16
+
+
 RUNGS: tuple[Rung, ...] = (
     Rung(
         number=1,
@@ -136,6 +148,108 @@ RUNGS: tuple[Rung, ...] = (
         block=(256,),
         multiples=(128, 256, 64),
         alignment=16,
+    ),
+    Rung(
+        number=4,
+        name="04_swizzling",
+        title="Swizzling",
+        idea="an XOR spreads the chunks of shared memory over the banks",
+        tile=(128, 256, 64),
+        block=(256,),
+        multiples=(128, 256, 64),
+        alignment=16,
+    ),
+    Rung(
+        number=5,
+        name="05_tma",
+        title="TMA",
+        idea="one thread moves whole tiles while the others compute",
+        tile=(128, 256, 64),
+        block=(256,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes((128, 256, 64), stages=2, barriers=1),
+        compute_capability=">=9.0",
+        maps=AB_MAPS,
+        stages=2,
+    ),
+    Rung(
+        number=6,
+        name="06_wgmma",
+        title="wgmma",
+        idea="tensor cores multiply straight from shared memory",
+        tile=(128, 128, 64),
+        block=(256,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes((128, 128, 64), stages=2, barriers=1),
+        compute_capability="==9.0",
+        maps=AB_MAPS,
+        stages=2,
+    ),
+    Rung(
+        number=7,
+        name="07_pipelining",
+        title="Pipelining",
+        idea="a producer loads, two consumers multiply, a ring of stages lies between them",
+        tile=(128, 256, 64),
+        block=(384,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2),
+        compute_capability="==9.0",
+        maps=AB_MAPS,
+        stages=4,
+    ),
+    Rung(
+        number=8,
+        name="08_hilbert",
+        title="Hilbert scheduling",
+        idea="neighbours in time work on neighbours in space",
+        tile=(128, 256, 64),
+        block=(384,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2),
+        compute_capability="==9.0",
+        maps=AB_MAPS,
+        stages=4,
+        order="hilbert",
+    ),
+    Rung(
+        number=9,
+        name="09_persistence",
+        title="Persistence",
+        idea="a CTA stays on its SM and computes one tile after the other",
+        tile=(128, 256, 64),
+        block=(384,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2),
+        compute_capability="==9.0",
+        maps=AB_MAPS,
+        stages=4,
+        order="hilbert",
+        persistent=True,
+        most_ctas=128,
+    ),
+    Rung(
+        number=10,
+        name="10_clusters",
+        title="Clusters",
+        idea="two SMs share what they load, and a tile is stored while the next one is computed",
+        tile=(128, 256, 64),
+        block=(384,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2) + 2 * 2 * 64 * 64 * BF16_BYTES,
+        compute_capability="==9.0",
+        maps=ABC_MAPS,
+        stages=4,
+        cluster=2,
+        order="grouped",
+        persistent=True,
+        most_ctas=128,
     ),
 )
 

@@ -15,7 +15,7 @@
 #include "hopper.cuh"
 
 #ifndef BUFFERS
-#define BUFFERS 3
+#define BUFFERS 2
 #endif
 
 constexpr int BM = 128, BN = 128, BK = 64;   // the CTA's tile of C, and the depth of a step
@@ -37,6 +37,33 @@ __device__ __forceinline__ void load_step(Shared& shared, const TensorMap& A_map
     for (int box = 0; box < BN / 64; ++box) {
         cp_async_bulk_tensor_load(shared.B[buffer][box], &B_map, &shared.full[buffer], blockIdx.x * BN + box * 64, k0);
     }
+}
+
+// Two fp32 as a pair of bf16, rounded to nearest even.
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// Stores a warpgroup's sums where they lie inside of C. Four lanes hold 16 bytes of a row together, half a sector of
+// memory. So neighbours swap: the even lane takes four columns of these eight, the odd one four of the next eight, and
+// the four lanes write a whole sector of 32 bytes.
+__device__ __forceinline__ void store_sums(const float (&sums)[BN / 2], __nv_bfloat16* C, int row0, int column0, int M,
+                                           int N) {
+    const int thread = threadIdx.x % 128, is_odd = thread % 2;
+    const int first_row = row0 + thread / 32 * 16 + thread % 32 / 4;
+    const int first_column = column0 + 8 * is_odd + thread % 4 / 2 * 4;
+#pragma unroll
+    for (int j = 0; j < BN / 8; j += 2)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int i = 4 * j + 2 * half;
+            const uint32_t left = pack(sums[i], sums[i + 1]), right = pack(sums[i + 4], sums[i + 5]);
+            const uint32_t swapped = __shfl_xor_sync(~0u, is_odd ? left : right, 1);
+            const uint2 four = is_odd ? make_uint2(swapped, right) : make_uint2(left, swapped);
+            const int row = first_row + 8 * half, column = first_column + 8 * j;
+            if (row < M && column < N) *reinterpret_cast<uint2*>(C + size_t(row) * N + column) = four;
+        }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -80,18 +107,6 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         if (threadIdx.x == 0 && step + BUFFERS < steps) load_step(shared, A_map, B_map, step + BUFFERS);
     }
 
-    // 5. Store what lies inside of C. A thread holds pairs of neighbours: in two rows, every eighth pair of columns.
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int first_row = blockIdx.y * BM + warp * 16 + lane / 4;
-    const int first_column = blockIdx.x * BN + lane % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = first_row + 8 * half, column = first_column + 8 * j;
-            if (row < M && column < N) {
-                *reinterpret_cast<__nv_bfloat162*>(C + size_t(row) * N + column) =
-                    __floats2bfloat162_rn(sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
-            }
-        }
+    // 5. Store. A thread holds pairs of neighbours: in two rows, every fourth pair of columns.
+    store_sums(sums, C, blockIdx.y * BM + warpgroup * 64, blockIdx.x * BN, M, N);
 }

@@ -43,13 +43,41 @@ struct Place {
     }
 };
 
+// Two fp32 as a pair of bf16, rounded to nearest even.
+__device__ __forceinline__ uint32_t pack(float low, float high) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// Stores a warpgroup's sums where they lie inside of C. Four lanes hold 16 bytes of a row together, half a sector of
+// memory. So neighbours swap: the even lane takes four columns of these eight, the odd one four of the next eight, and
+// the four lanes write a whole sector of 32 bytes.
+__device__ __forceinline__ void store_sums(const float (&sums)[BN / 2], __nv_bfloat16* C, int row0, int column0, int M,
+                                           int N) {
+    const int thread = threadIdx.x % 128, is_odd = thread % 2;
+    const int first_row = row0 + thread / 32 * 16 + thread % 32 / 4;
+    const int first_column = column0 + 8 * is_odd + thread % 4 / 2 * 4;
+#pragma unroll
+    for (int j = 0; j < BN / 8; j += 2)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int i = 4 * j + 2 * half;
+            const uint32_t left = pack(sums[i], sums[i + 1]), right = pack(sums[i + 4], sums[i + 5]);
+            const uint32_t swapped = __shfl_xor_sync(~0u, is_odd ? left : right, 1);
+            const uint2 four = is_odd ? make_uint2(swapped, right) : make_uint2(left, swapped);
+            const int row = first_row + 8 * half, column = first_column + 8 * j;
+            if (row < M && column < N) *reinterpret_cast<uint2*>(C + size_t(row) * N + column) = four;
+        }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMap B_map, __nv_bfloat16* __restrict__ C,
        int M, int N, int K) {
     extern __shared__ __align__(1024) uint8_t shared_memory[];
     Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
 
-    const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+    // The shuffle changes nothing but what the compiler knows: that all lanes of a warp have the same number.
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), thread = threadIdx.x % 128;
     const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
     const int steps = (K + BK - 1) / BK;
 
@@ -99,17 +127,6 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         }
 
         // 4. Store what lies inside of C.
-        const int first_row = m0 + consumer * 64 + thread / 32 * 16 + thread % 32 / 4;
-        const int first_column = n0 + thread % 4 * 2;
-#pragma unroll
-        for (int j = 0; j < BN / 8; ++j)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = first_row + 8 * half, column = first_column + 8 * j;
-                if (row < M && column < N) {
-                    *reinterpret_cast<__nv_bfloat162*>(C + size_t(row) * N + column) =
-                        __floats2bfloat162_rn(sums[4 * j + 2 * half], sums[4 * j + 2 * half + 1]);
-                }
-            }
+        store_sums(sums, C, m0 + consumer * 64, n0, M, N);
     }
 }

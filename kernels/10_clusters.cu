@@ -7,7 +7,7 @@
 // Changed   09_persistence loaded all of B in every CTA, and its consumers stored with the tensor cores idle.
 // Layout    A stage as before. Staging: two boxes of 64 x 64 a consumer, rows of 128 bytes, swizzled, so that stmatrix
 //           writes without bank conflicts and TMA reads what it expects.
-//           order[i] = row of cluster tiles (256 x 256) | column of them << 16; cluster c takes entries c, c + clusters...
+//           order[i] = row of cluster tiles (256 x 256) | column of them << 16; cluster c takes c, c + clusters, ...
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
 // Launch    grid (2 * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
@@ -69,9 +69,31 @@ struct Finished {
     int stores = 0;          // boxes stored so far; they take turns in the staging
 };
 
+// Two fp32 as a pair of bf16, rounded to nearest even.
 __device__ __forceinline__ uint32_t pack(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
     return reinterpret_cast<const uint32_t&>(pair);
+}
+
+// Stores a warpgroup's sums where they lie inside of C. Four lanes hold 16 bytes of a row together, half a sector of
+// memory. So neighbours swap: the even lane takes four columns of these eight, the odd one four of the next eight, and
+// the four lanes write a whole sector of 32 bytes.
+__device__ __forceinline__ void store_sums(const float (&sums)[BN / 2], __nv_bfloat16* C, int row0, int column0, int M,
+                                           int N) {
+    const int thread = threadIdx.x % 128, is_odd = thread % 2;
+    const int first_row = row0 + thread / 32 * 16 + thread % 32 / 4;
+    const int first_column = column0 + 8 * is_odd + thread % 4 / 2 * 4;
+#pragma unroll
+    for (int j = 0; j < BN / 8; j += 2)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int i = 4 * j + 2 * half;
+            const uint32_t left = pack(sums[i], sums[i + 1]), right = pack(sums[i + 4], sums[i + 5]);
+            const uint32_t swapped = __shfl_xor_sync(~0u, is_odd ? left : right, 1);
+            const uint2 four = is_odd ? make_uint2(swapped, right) : make_uint2(left, swapped);
+            const int row = first_row + 8 * half, column = first_column + 8 * j;
+            if (row < M && column < N) *reinterpret_cast<uint2*>(C + size_t(row) * N + column) = four;
+        }
 }
 
 // Multiplies one stage: four wgmma in one group, left in flight.
@@ -128,9 +150,11 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
     extern __shared__ __align__(1024) uint8_t shared_memory[];
     Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
 
-    const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+    // The shuffle changes nothing but what the compiler knows: that all lanes of a warp have the same number.
+    const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), thread = threadIdx.x % 128;
     const int rank = cluster_ctarank(), first = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
     const int steps = (K + BK - 1) / BK;
+    int next = first < tiles ? order[first] : 0;   // read a tile ahead, so that nobody waits for it
 
     // 1. Barriers. Full: the own producer's arrival and the bytes, whoever sends them. Empty: every reader's consumers.
     if (threadIdx.x == 0) {
@@ -154,7 +178,8 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         if (thread == 0) {
             bool backwards = false;
             for (int i = first; i < tiles; i += clusters, backwards = !backwards) {
-                const int m0 = ((order[i] & 0xffff) * CLUSTER + rank) * BM, n0 = (order[i] >> 16) * BN;
+                const int m0 = ((next & 0xffff) * CLUSTER + rank) * BM, n0 = (next >> 16) * BN;
+                if (i + clusters < tiles) next = order[i + clusters];
                 for (int step = 0; step < steps; ++step, place.advance()) {
                     const int k0 = (backwards ? steps - 1 - step : step) * BK;
                     uint64_t* full = &shared.full[place.stage];
@@ -182,6 +207,8 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         float sums[BN / 2];
         Finished finished;
         for (int i = first; i < tiles; i += clusters) {
+            const int m0 = ((next & 0xffff) * CLUSTER + rank) * BM + consumer * 64, n0 = (next >> 16) * BN;
+            if (i + clusters < tiles) next = order[i + clusters];
             auto do_step = [&](int step) {
                 mbarrier_wait(&shared.full[place.stage], place.parity);
                 multiply(shared, place.stage, consumer, sums, step > 0);
@@ -201,7 +228,6 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
             wgmma_wait_group<0>();
             release(shared, place.previous(), thread);
 
-            const int m0 = ((order[i] & 0xffff) * CLUSTER + rank) * BM + consumer * 64, n0 = (order[i] >> 16) * BN;
             if (TMA_STORE) {
 #pragma unroll
                 for (int j = 0; j < BN / 4; ++j) finished.pairs[j] = pack(sums[2 * j], sums[2 * j + 1]);
@@ -215,14 +241,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                     }
                 }
             } else {
-                const int first_row = m0 + thread / 32 * 16 + thread % 32 / 4, first_column = n0 + thread % 4 * 2;
-#pragma unroll
-                for (int j = 0; j < BN / 4; ++j) {
-                    const int row = first_row + j % 2 * 8, column = first_column + j / 2 * 8;
-                    if (row < M && column < N) {
-                        *reinterpret_cast<uint32_t*>(C + size_t(row) * N + column) = pack(sums[2 * j], sums[2 * j + 1]);
-                    }
-                }
+                store_sums(sums, C, m0, n0, M, N);   // as in 09_persistence
             }
         }
         // 4. The last tile has no next one to hide behind.
