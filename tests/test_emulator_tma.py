@@ -58,9 +58,9 @@ def load(array, box, x, y, swizzle="128B", offset=0, **options):
     [
         ((64, 8), 0, 0),
         ((64, 64), 64, 3),
-        ((64, 32), 5, 7),        # a column that is no multiple of a chunk
+        ((64, 32), 8, 7),        # not at a multiple of the box
         ((64, 64), 88, 50),      # over the right and the lower edge
-        ((64, 64), -3, -5),      # over the left and the upper edge
+        ((64, 64), -8, -5),      # over the left and the upper edge
         ((64, 16), 1000, 0),     # all outside
         ((64, 16), 0, -16),
         ((8, 256), 16, 1),
@@ -96,6 +96,25 @@ def test_a_destination_beyond_shared_memory_is_refused():
     _, run = load(matrix(64, 64), (64, 64), 0, 0, "none", offset=DUMP - 1024)
     (report,) = run.reports
     assert report.kind == "out_of_bounds" and "writes 8192 bytes past the end of memory" in report.message
+
+
+@pytest.mark.parametrize("x", [70, -20, 3, 1001])
+def test_a_load_that_begins_amid_16_bytes_of_a_row_is_refused(x):
+    out, run = load(matrix(64, 64), (64, 8), x, 0)
+    (report,) = run.reports
+    assert report.kind == "tma_coordinate" and "illegal instruction" in report.message
+    assert f"loads a box from x = {x}, which must be a multiple of 8 elements (16 bytes)" in report.message
+    assert f"as {x - x % 8};" in report.message
+    assert (out == 0).all()
+
+
+def test_a_store_that_begins_amid_16_bytes_of_a_row_is_refused():
+    source, target = matrix(64, 64), np.zeros((64, 64), BF16)
+    maps = tensor_map(source, (64, 32)), tensor_map(target, (64, 32))
+    run = compiled(DATA, "copy_box").launch("copy_box", (1,), (32,), (*maps, 0, 0, -1, 5, 4096), SHARED)
+    (report,) = run.reports
+    assert report.kind == "tma_coordinate" and "stores a box to x = -1, which must be" in report.message
+    assert (target == 0).all()
 
 
 @pytest.mark.parametrize("swizzle, words", [("32B", "the 32B swizzle"), ("64B", "the 64B swizzle")])

@@ -50,6 +50,16 @@ def _tma_alignment(raw: RawReport, context: Context) -> str:
     )
 
 
+def _tma_coordinate(raw: RawReport, context: Context) -> str:
+    action = "loads a box from" if OPS[raw.op] == "store" else "stores a box to"
+    x, multiple = raw.values[:2]
+    return (
+        f"{context.at(raw.place)} {action} x = {x}, which must be a multiple of {multiple} elements (16 bytes), or a GPU "
+        f"stops with an illegal instruction: let boxes begin at such an x, as {x // multiple * multiple}; "
+        f"{who(raw, context)}."
+    )
+
+
 def _multicast_mask(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multicasts to the CTAs of mask {raw.values[0]:#x}, and the cluster has "
@@ -242,6 +252,7 @@ def _wgmma_out_of_bounds(raw: RawReport, context: Context) -> str:
 SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "tensor_map": _tensor_map,
     "tma_alignment": _tma_alignment,
+    "tma_coordinate": _tma_coordinate,
     "multicast_mask": _multicast_mask,
     "store_read_only": _store_read_only,
     "load_over_wgmma": _load_over_wgmma,
