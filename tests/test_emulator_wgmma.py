@@ -1,5 +1,7 @@
 """wgmma in the emulator: operands by descriptor, fragments of accumulators, and every rule that it can break."""
 
+import time
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -205,3 +207,53 @@ def test_a_map_without_swizzle_does_not_fit_the_descriptor():
 def test_results_do_not_depend_on_the_number_of_workers():
     runs = [gemm(bug=12, schedule="random", seed=5, workers=workers)[1].reports for workers in (1, 2, 3)]
     assert runs[0] == runs[1] == runs[2]
+
+
+# Which of two warps that differ is named depends on the one that came first.
+WARPGROUP_FAULTS = {
+    1: ("wgmma_mismatch", ("first",), "gives another descriptor of A than thread ("),
+    2: ("wgmma_mismatch", ("first",), "gives another descriptor of B than thread ("),
+    4: ("wgmma_mismatch", ("first", "other_shape"), "asks for another shape than thread ("),
+    5: ("wgmma_mismatch", ("first",), "gives another `accumulate` than thread ("),
+    6: ("wgmma_mismatch", ("early_commit", "commit"), "commits a group of other wgmma"),
+    7: ("wgmma_mismatch", ("second",), "gives another array of accumulators"),
+    8: ("wgmma_unfenced", ("unfenced",), "no wgmma_fence() before, and accumulators were accessed"),
+}
+
+
+def warpgroup_launch(fault, counters=False, **options):
+    module = compiled(DATA, "warpgroup_faults", counters=counters)
+    return module.launch("warpgroup_faults", (1,), (128,), (np.zeros(128, np.float32), fault), DUMP, **options)
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("fault", WARPGROUP_FAULTS)
+def test_a_warp_that_does_otherwise_is_named(fault, schedule):
+    kind, marks, words = WARPGROUP_FAULTS[fault]
+    assert warpgroup_launch(0, schedule=schedule).reports == []
+    (report,) = warpgroup_launch(fault, schedule=schedule).reports
+    assert report.kind == kind and report.line in [marked_line(DATA, mark) for mark in marks]
+    assert words in report.message and report.message.count("warp ") in (1, 2)
+
+
+def test_a_warp_that_never_comes_is_a_deadlock_that_says_so():
+    (report,) = warpgroup_launch(3).reports
+    assert report.kind == "deadlock"
+    assert f"96 of its 128 threads have come to the wgmma of line {marked_line(DATA, 'first')}" in str(report)
+
+
+def test_with_counters_reading_an_accumulator_too_early_has_its_line():
+    (report,) = warpgroup_launch(9, counters=True).reports
+    assert (report.kind, report.line) == ("accumulator_read", marked_line(DATA, "read"))
+    assert warpgroup_launch(0, counters=True).reports == []
+
+
+def test_the_target_of_a_quarter_of_a_second_is_not_missed_by_far():
+    """1024^3 takes 0.06 s on two processors; a machine that is busy or slow gets ten times the target."""
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        is_right, _ = gemm(1024, 1024, 1024)
+        seconds.append(time.perf_counter() - start)
+        assert is_right
+    assert min(seconds) < 2.5

@@ -182,12 +182,12 @@ def _wgmma_unfenced(raw: RawReport, context: Context) -> str:
 
 def _wgmma_mismatch(raw: RawReport, context: Context) -> str:
     difference = (
-        "another descriptor of A", "another descriptor of B", "another shape", "another `accumulate`",
-        "another array of accumulators", "a group of other wgmma",
+        "gives another descriptor of A", "gives another descriptor of B", "asks for another shape",
+        "gives another `accumulate`", "gives another array of accumulators", "commits a group of other wgmma",
     )[raw.values[0]]
     than = f" than {context.thread(raw.other.thread)}, in {context.at(raw.other)}" if raw.other.thread >= 0 else ""
     return (
-        f"{context.at(raw.place)} has {difference}{than}: a wgmma is one instruction of all 128 threads of a "
+        f"{context.at(raw.place)} {difference}{than}: a wgmma is one instruction of all 128 threads of a "
         f"warpgroup, with the same operands; {who(raw, context)}."
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from helpers.emulator.context import Context, cta_name, who
 from helpers.emulator.protocol import OPS, STATES, RawReport, WarpState
 
-_VERBS = {"load": "reads", "store": "writes"}
+_VERBS = {"load": "reads", "store": "overwrites"}
 _PAST = {"load": "read", "store": "wrote"}
 
 
@@ -31,10 +31,6 @@ def _missing(pending: int, expected: int, bytes_: int) -> str:
     if bytes_ < 0:
         parts.append(f"{-bytes_} bytes more came than were announced")
     return " and ".join(parts) or "nothing missing"
-
-
-def _phase_words(parity: int, phase: int) -> str:
-    return f"waits for the phase of parity {parity}, and the barrier is in phase {phase} (parity {phase % 2})"
 
 
 def _mbarrier_state(state: WarpState, context: Context) -> str:
@@ -77,8 +73,9 @@ def deadlock(raw: RawReport, context: Context) -> str:
     state = STATES[values[7]]
     if state == "mbarrier":
         return (
-            f"{start}: {context.at(raw.place)} {_phase_words(values[0], values[1])} of "
-            f"{context.mbarrier(raw.barrier)}, with {_missing(*values[2:5])}; {context.thread(raw.place.thread)}."
+            f"{start}: {context.at(raw.place)} waits at {context.mbarrier(raw.barrier)} for a phase of parity "
+            f"{values[0]} to end, and the barrier is in phase {values[1]} (parity {values[1] % 2}) with "
+            f"{_missing(*values[2:5])}; {context.thread(raw.place.thread)}."
         )
     if state == "named_barrier":
         return (
@@ -95,6 +92,11 @@ def deadlock(raw: RawReport, context: Context) -> str:
         return (
             f"{start}: {context.at(raw.place)} is for a whole warpgroup, of which {values[3]} of {values[4]} threads "
             f"came; {context.thread(raw.place.thread)}."
+        )
+    if state == "wgmma" and values[1]:
+        return (
+            f"{start}: {context.at(raw.place)} waits for a wgmma, to which only {values[0]} of the warpgroup's 128 "
+            f"threads came, in line {values[1]}: all must come; {context.thread(raw.place.thread)}."
         )
     return f"{start}: {context.at(raw.place)} waits for what does not come; {context.thread(raw.place.thread)}."
 
@@ -152,7 +154,8 @@ def _arrivals(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} arrives at {_barrier(raw, context)}, whose phase {phase} already has the "
         f"{_plural(expected, 'arrival')} it was initialised for in line {raw.barrier_line} (the last by "
-        f"{context.at(raw.other)}) and waits for {bytes_} bytes: too many arrivals; {who(raw, context)}."
+        f"{context.at(raw.other)}) and waits for {bytes_} bytes: wait for the phase's end before arriving again, or "
+        f"initialise it for more; {who(raw, context)}."
     )
 
 
@@ -279,8 +282,8 @@ def _async_race(raw: RawReport, context: Context) -> str:
     first = f"{_ASYNC_ACTORS[raw.values[1]]} of {context.at(raw.other)}"
     second = f"{_ASYNC_ACTORS[raw.values[0]]} of {context.at(raw.place)}"
     return (
-        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, with no barrier between that says "
-        f"so: {context.shared_place(raw.offset)}; {who(raw, context)}."
+        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, and no barrier orders the two: "
+        f"{context.shared_place(raw.offset)}; {who(raw, context)}, after {context.thread(raw.other.thread)}."
     )
 
 

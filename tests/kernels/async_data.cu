@@ -123,3 +123,43 @@ extern "C" __global__ void stmatrix(const int* rows, uint4* out) {
     __syncwarp();
     for (int i = threadIdx.x; i < 64; i += 32) out[i] = reinterpret_cast<const uint4*>(shared.bytes)[i];
 }
+
+// Faults of a warpgroup's discipline, one for each value of `fault`; the operands are zeros.
+extern "C" __global__ void warpgroup_faults(float* out, int fault) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) {
+        reinterpret_cast<uint4*>(memory)[i] = make_uint4(0, 0, 0, 0);
+    }
+    fence_proxy_async();
+    __syncthreads();
+    const bool odd = threadIdx.x >= 96;   // the last warp does otherwise
+    const uint64_t a = wgmma_descriptor(memory + (fault == 1 && odd ? 1024 : 0), 16, 1024);
+    const uint64_t b = wgmma_descriptor(memory + 16384 + (fault == 2 && odd ? 32 : 0), 16, 1024);
+    float sums[32], others[32];
+    for (int i = 0; i < 32; ++i) sums[i] = others[i] = 1;
+    if (fault == 3 && odd) return;
+    wgmma_fence();
+    if (fault == 4 && odd) {
+        wgmma_m64n64k16<Major::K, Major::MN>(sums, a, b, true);   // !other_shape
+    } else {
+        wgmma_m64n64k16<Major::K, Major::K>(sums, a, b, fault != 5 || !odd);   // !first
+    }
+    if (fault == 6 && odd) wgmma_commit_group();   // !early_commit
+    wgmma_m64n64k16<Major::K, Major::K>(fault == 7 && odd ? others : sums, a, b, true);   // !second
+    wgmma_commit_group();   // !commit
+    wgmma_wait_group<0>();
+    if (fault == 8) {
+        sums[5] += 1;
+        wgmma_m64n64k16<Major::K, Major::K>(sums, a, b, true);   // !unfenced
+        wgmma_commit_group();
+        wgmma_wait_group<0>();
+    }
+    if (fault == 9) {
+        wgmma_fence();
+        wgmma_m64n64k16<Major::K, Major::K>(sums, a, b, true);
+        wgmma_commit_group();
+        out[threadIdx.x] = sums[0];   // !read
+        wgmma_wait_group<0>();
+    }
+    out[threadIdx.x] = sums[5] + others[0];
+}

@@ -215,6 +215,12 @@ void Warpgroup::take_registers(Thread& thread, AccumulatorTile& tile, float* reg
         fill(registers, count, kHeld);
         return;
     }
+    for (const AccumulatorTile& other : tiles_) {
+        if (other.held[size_t(lane)] && other.registers[size_t(lane)] < registers + count &&
+            registers < other.registers[size_t(lane)] + other.columns / 2) {
+            fail(thread, Kind::wgmma_mismatch, call.line, int64_t(Mismatch::accumulators));
+        }
+    }
     const bool is_known = known == registers;
     if (!lanes_[size_t(lane)].fenced) {
         // Without a fence the registers must be as the last wgmma left them.
