@@ -54,8 +54,8 @@ def _tma_coordinate(raw: RawReport, context: Context) -> str:
     action = "loads a box from" if OPS[raw.op] == "store" else "stores a box to"
     x, multiple = raw.values[:2]
     return (
-        f"{context.at(raw.place)} {action} x = {x}, which must be a multiple of {multiple} elements (16 bytes), or a GPU "
-        f"stops with an illegal instruction: let boxes begin at such an x, as {x // multiple * multiple}; "
+        f"{context.at(raw.place)} {action} x = {x}, which must be a multiple of {multiple} elements (16 bytes), or a "
+        f"GPU stops with an illegal instruction: let boxes begin at such an x, as {x // multiple * multiple}; "
         f"{who(raw, context)}."
     )
 

@@ -16,9 +16,17 @@ from helpers.tensor_map import tensor_map
 from .cases import Arrays, Box, Case
 from .catalogue import entries_of
 
+# What CUDA calls the ways in which a kernel can fail, in words.
+STATUSES = {
+    "cudaErrorIllegalInstruction": "illegal instruction",
+    "cudaErrorIllegalAddress": "illegal address",
+    "cudaErrorMisalignedAddress": "misaligned address",
+    "cudaErrorLaunchFailure": "launch failure",
+}
+
 
 class RuleBroken(BackendError):
-    """The emulator reported something, and conformance cases break no rule."""
+    """The emulator reported something; only the refused cases break a rule."""
 
 
 def run(case: Case, backend: str, schedule: str = "lazy", seed: int = 0, counters: bool = False) -> Arrays:
@@ -29,7 +37,7 @@ def run(case: Case, backend: str, schedule: str = "lazy", seed: int = 0, counter
     arrays = {name: _to_backend(array, backend) for name, array in case.inputs().items()}
     arguments = launch_arguments([_argument(argument, arrays) for argument in case.arguments], backend)
     if backend == "cuda":
-        function = gpu.load_function(cubin(case).path, case.entry)
+        function = _function(case.file, case.entry, tuple(case.defines.items()), case.path)
         gpu.launch_function(function, case.grid, case.block, arguments, case.shared_bytes)
         gpu.synchronize()
     else:
@@ -47,6 +55,17 @@ def run(case: Case, backend: str, schedule: str = "lazy", seed: int = 0, counter
 def cubin(case: Case) -> Cubin:
     """A case's kernel file, compiled for Hopper. Needs no GPU."""
     return compile_cubin(case.path, case.defines)
+
+
+def status_of(error: Exception) -> str:
+    """The status with which the GPU stopped, as in `STATUSES`; empty if the error tells of something else."""
+    return next((words for name, words in STATUSES.items() if name in str(error)), "")
+
+
+@cache
+def _function(file: str, entry: str, defines: tuple[tuple[str, int], ...], path: Any) -> Any:
+    """A kernel of the GPU. It stays loaded: once the GPU has stopped, it could not be unloaded."""
+    return gpu.load_function(compile_cubin(path, dict(defines)).path, entry)
 
 
 @cache

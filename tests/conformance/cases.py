@@ -26,6 +26,15 @@ class Box:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """That a launch breaks a rule. status: with which a GPU stops. kind, words: of the emulator's report."""
+
+    status: str
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Case:
     """One launch of a micro-kernel.
 
@@ -35,6 +44,7 @@ class Case:
     cluster: CTAs of a cluster, as the kernel declares them. defines: for the preprocessor.
     expected: what is predicted from the inputs alone, where that is cheap; independent of the emulator.
     hardware_only: the emulator refuses it or need not agree; recorded to know what the hardware does.
+    refused: for a launch that must fail; there is no answer then, but a status.
     """
 
     name: str
@@ -50,6 +60,7 @@ class Case:
     shared_bytes: int = 0
     defines: Mapping[str, int] = field(default_factory=dict)
     hardware_only: bool = False
+    refused: Refusal | None = None
 
     @property
     def path(self) -> Path:

@@ -1,14 +1,18 @@
 """Records what the GPU of this machine answers: `python -m tests.conformance.record --output DIR [--case TEXT ...]`.
 
-The cases run in a process of their own. One that fails, or that does not answer in time, is named; a new process goes
-on with those that remain, as a GPU that faulted serves its process no longer.
+All cases run in one process beside this one. If one fails, or does not answer in time, a new process goes on with those
+that remain, as a GPU that stopped serves its process no longer. Refused cases, which make it stop, come last, each in a
+process of its own. What is not as predicted is named.
 """
 
 import argparse
 import multiprocessing
+import os
 import sys
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,13 +24,24 @@ from helpers.cuda import nvrtc_version
 from helpers.errors import CourseError
 from helpers.gpu import require_gpu
 
-from .backends import run
+from .backends import run, status_of
 from .cases import Arrays, Case
 from .catalogue import CASES, TOPICS
 from .recording import entry, write_topic
 
-SECONDS = 60   # for one case; the first of a process also starts CUDA
+SECONDS = 30   # for one case; the first of a process also starts CUDA
 REPEATS = 2    # launches of each case, which must agree
+
+AS_PREDICTED, DIFFERENT, FAILED = "as predicted", "different", "failed"
+REFUSED, UNPREDICTED = "refused as expected", "recorded without a prediction"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """That there is no answer. sentence: why. status: with which the GPU stopped, if it did."""
+
+    sentence: str
+    status: str = ""
 
 
 def main() -> int:
@@ -52,38 +67,56 @@ def device_of_this_machine() -> dict[str, str]:
 
 def record(cases: list[Case], directory: Path, device: dict[str, str]) -> list[str]:
     """Run the cases and write the files. Returns the names of those that failed or differ from the prediction."""
+    begin = time.monotonic()
     answers: dict[str, dict[str, Any]] = defaultdict(dict)
-    failed = []
+    verdicts: Counter[str] = Counter()
+    wrong = []
     for case, answer in run_apart(cases):
-        verdict = answer if isinstance(answer, str) else compare(case, answer)
-        print(f"{case.name}: {verdict}", flush=True)
-        if isinstance(answer, str) or verdict.startswith("differs"):
-            failed.append(case.name)
-        if not isinstance(answer, str):
-            answers[case.topic][case.name] = entry(case, answer)
+        verdict, detail = judge(case, answer)
+        verdicts[verdict] += 1
+        if verdict != AS_PREDICTED:
+            print(f"{case.name}: {verdict}: {detail}", flush=True)
+        if verdict in (DIFFERENT, FAILED):
+            wrong.append(case.name)
+        if verdict != FAILED:
+            answers[case.topic][case.name] = entry(case, answer.status if isinstance(answer, Failure) else answer)
     for topic in TOPICS:
         if topic in answers:
             path = write_topic(directory, topic, device, answers[topic])
             print(f"{path.name}: {len(answers[topic])} cases, {path.stat().st_size:,} bytes")
-    print(f"{len(cases) - len(failed)} of {len(cases)} cases as predicted." + "".join(f"\n  {name}" for name in failed))
-    return failed
+    sums = (f"{verdicts[verdict]} {verdict}" for verdict in (AS_PREDICTED, DIFFERENT, FAILED, REFUSED, UNPREDICTED))
+    print(f"{len(cases)} cases in {time.monotonic() - begin:.0f} s: {', '.join(sums)}.")
+    return wrong
 
 
-def compare(case: Case, answer: Arrays) -> str:
-    """One line on how the answer stands to the prediction."""
+def judge(case: Case, answer: Arrays | Failure) -> tuple[str, str]:
+    """How the answer stands to the prediction, and a remark on it."""
+    if isinstance(answer, Failure):
+        if case.refused and case.refused.status == answer.status:
+            return REFUSED, answer.status
+        return FAILED, answer.sentence
+    if case.refused:
+        return FAILED, f"it ran, and was to stop with the status {case.refused.status}"
     if case.expected is None:
-        told = [f"{name} = {array.tolist()}" for name, array in answer.items() if array.size == 1]
-        return "recorded, not predicted" + "".join(f"; {text}" for text in told)
+        return UNPREDICTED, ", ".join(f"{name} = {array.tolist()}" for name, array in answer.items() if array.size == 1)
     for name, predicted in case.expected(case.inputs()).items():
         found = np.ascontiguousarray(answer[name]).view(np.uint8).ravel()
         wrong = np.flatnonzero(found != np.ascontiguousarray(predicted).view(np.uint8).ravel())
         if wrong.size:
-            return f"differs from the prediction in {wrong.size} of {found.size} bytes of {name}, first at {wrong[0]}"
-    return "as predicted"
+            return DIFFERENT, f"{wrong.size} of {found.size} bytes of {name}, first at {wrong[0]}"
+    return AS_PREDICTED, ""
 
 
-def run_apart(cases: list[Case]) -> Iterator[tuple[Case, Arrays | str]]:
-    """Each case with its answer, or with a sentence on why there is none."""
+def run_apart(cases: list[Case]) -> Iterator[tuple[Case, Arrays | Failure]]:
+    """Each case with its answer, the refused ones last."""
+    yield from _run_together([case for case in cases if not case.refused])
+    for case in cases:
+        if case.refused:
+            yield from _run_together([case])
+
+
+def _run_together(cases: list[Case]) -> Iterator[tuple[Case, Arrays | Failure]]:
+    """In one process, and after each failure in a new one."""
     remaining = list(cases)
     context = multiprocessing.get_context("spawn")
     while remaining:
@@ -95,7 +128,7 @@ def run_apart(cases: list[Case]) -> Iterator[tuple[Case, Arrays | str]]:
             while remaining:
                 answer = _receive(ours, process)
                 yield remaining.pop(0), answer
-                if isinstance(answer, str):
+                if isinstance(answer, Failure):
                     break   # the GPU may be unusable for that process
         finally:
             process.kill()
@@ -103,14 +136,14 @@ def run_apart(cases: list[Case]) -> Iterator[tuple[Case, Arrays | str]]:
             ours.close()
 
 
-def _receive(pipe: Connection, process: Any) -> Arrays | str:
+def _receive(pipe: Connection, process: Any) -> Arrays | Failure:
     if not pipe.poll(SECONDS):
-        return f"FAILED: no answer in {SECONDS} seconds"
+        return Failure(f"no answer in {SECONDS} seconds")
     try:
         return pipe.recv()
     except EOFError:
         process.join(5)
-        return f"FAILED: its process ended with exit code {process.exitcode}"
+        return Failure(f"its process ended with exit code {process.exitcode}")
 
 
 def _work(pipe: Connection, names: list[str]) -> None:
@@ -119,18 +152,19 @@ def _work(pipe: Connection, names: list[str]) -> None:
     for name in names:
         answer = _answer(by_name[name])
         pipe.send(answer)
-        if isinstance(answer, str):
-            return
+        if isinstance(answer, Failure):
+            break
+    os._exit(0)   # an orderly end would unload kernels, which a GPU that stopped answers with a traceback for each
 
 
-def _answer(case: Case) -> Arrays | str:
+def _answer(case: Case) -> Arrays | Failure:
     try:
         first, *others = (run(case, "cuda") for _ in range(REPEATS))
     except Exception as error:   # whatever it is, the other cases go on
-        return f"FAILED: {type(error).__name__}: {error}"
+        return Failure(f"{type(error).__name__}: {error}", status_of(error))
     for other in others:
         if any(first[name].tobytes() != other[name].tobytes() for name in first):
-            return "FAILED: two launches gave different answers"
+            return Failure("two launches gave different answers")
     return first
 
 

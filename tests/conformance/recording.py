@@ -57,16 +57,24 @@ def write_topic(directory: Path, topic: str, device: dict[str, str], answers: di
     return write_whole(directory / f"{topic}.json", format_json(content) + "\n")
 
 
-def entry(case: Case, answer: Arrays) -> dict[str, Any]:
+def entry(case: Case, answer: Arrays | str) -> dict[str, Any]:
+    """What is written of a case. answer: of a refused case, the status with which the GPU stopped."""
+    if isinstance(answer, str):
+        return {"input": input_hash(case), "status": answer}
     return {"input": input_hash(case), "arrays": {name: pack(array) for name, array in answer.items()}}
 
 
-def recorded(case: Case, directory: Path = RECORDED) -> Arrays:
-    """What the hardware answered. Raises RecordError if that is not known, damaged, or of other inputs."""
+def recorded(case: Case, directory: Path = RECORDED) -> Arrays | str:
+    """What the hardware answered, of a refused case its status.
+
+    Raises RecordError if that is not known, damaged, or of other inputs.
+    """
     path = directory / f"{case.topic}.json"
     found = read_json(path).get("cases", {}).get(case.name)
     if found is None:
         raise RecordError(f"{display(path)} has no case {case.name}: {REMEDY}.")
     if found["input"] != input_hash(case):
         raise RecordError(f"{display(path)}: {case.name} was recorded with other inputs: {REMEDY}.")
+    if case.refused:
+        return found["status"]
     return {name: unpack(packed, f"{display(path)}: {case.name}, {name},") for name, packed in found["arrays"].items()}

@@ -11,13 +11,14 @@ from helpers.errors import RecordError
 from helpers.gpu import probe
 
 from . import record, recording
-from .backends import cubin, run
+from .backends import RuleBroken, cubin, run
 from .cases import Arrays, Box, Case
 from .catalogue import CASES, TOPICS, entries_of
 
 SCHEDULES = (("lazy", 0, False), ("eager", 0, False), ("random", 1, False), ("random", 2, False), ("lazy", 0, True))
 FILES = sorted({case.file for case in CASES})
-EMULATED = [case for case in CASES if not case.hardware_only]
+EMULATED = [case for case in CASES if not case.hardware_only and not case.refused]
+REFUSED = [case for case in CASES if case.refused]
 PREDICTED = [case for case in CASES if case.expected is not None]
 
 
@@ -51,10 +52,29 @@ def test_hardware_answers_as_predicted(case):
     assert_same(recording.recorded(case), case.expected(case.inputs()), case.name)
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize("case", REFUSED, ids=by_name)
+def test_emulator_names_what_stops_the_hardware(case):
+    for schedule, seed, counters in SCHEDULES:
+        with pytest.raises(RuleBroken, match=rf": {case.refused.kind}: .*{case.refused.words}.*{case.refused.status}"):
+            run(case, "emulator", schedule, seed, counters)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=by_name)
+def test_hardware_stops_as_it_was_said_to(case):
+    assert recording.recorded(case) == case.refused.status
+
+
 @pytest.mark.hopper
-@pytest.mark.parametrize("case", CASES, ids=by_name)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.refused], ids=by_name)
 def test_this_gpu_answers_as_the_recorded_one(case):
     assert_same(run(case, "cuda"), recording.recorded(case), case.name)
+
+
+@pytest.mark.hopper
+def test_this_gpu_stops_as_the_recorded_one():
+    for case, answer in record.run_apart(REFUSED):
+        assert record.judge(case, answer) == (record.REFUSED, recording.recorded(case)), case.name
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -104,6 +124,33 @@ def test_damaged_foreign_and_missing_answers_are_named(tmp_path: Path):
         recording.recorded(other, tmp_path)
 
 
+def test_the_status_of_a_refused_case_is_written_and_read_back(tmp_path):
+    case = REFUSED[0]
+    recording.write_topic(tmp_path, case.topic, {}, {case.name: recording.entry(case, "launch failure")})
+    assert recording.recorded(case, tmp_path) == "launch failure"
+
+
+def test_verdicts():
+    predicted = next(case for case in PREDICTED if case.outputs == ("dump",))
+    right = predicted.expected(predicted.inputs())
+    wrong = {"dump": right["dump"].copy()}
+    wrong["dump"].view(np.uint8).ravel()[5] ^= 1
+    assert record.judge(predicted, right) == (record.AS_PREDICTED, "")
+    verdict, detail = record.judge(predicted, wrong)
+    assert verdict == record.DIFFERENT and detail.startswith("1 of ") and detail.endswith("of dump, first at 5")
+    stopped, late = record.Failure("it stopped", REFUSED[0].refused.status), record.Failure("no answer")
+    assert record.judge(predicted, stopped) == (record.FAILED, "it stopped")
+    assert record.judge(REFUSED[0], stopped) == (record.REFUSED, "illegal instruction")
+    assert record.judge(REFUSED[0], late) == (record.FAILED, "no answer")
+    assert record.judge(REFUSED[0], right)[0] == record.FAILED
+
+
+def test_columns_of_boxes_are_multiples_of_16_bytes_where_nothing_is_refused():
+    for case in CASES:
+        if case.entry in ("load_box", "load_multicast", "store_box"):   # x is their fourth argument
+            assert (case.arguments[3] % 8 != 0) == bool(case.refused), case.name
+
+
 def test_the_question_is_part_of_the_record():
     hashes = [recording.input_hash(case) for case in CASES]
     assert len(set(hashes)) == len(CASES), "two cases ask the same"
@@ -112,8 +159,11 @@ def test_the_question_is_part_of_the_record():
 
 @pytest.mark.skipif(probe().gpu is not None, reason="there is a GPU, which answers")
 def test_the_recorder_goes_on_after_a_failure(capsys, tmp_path):
-    failed = record.record(list(EMULATED[:2]), tmp_path, {})
-    assert failed == [case.name for case in EMULATED[:2]]
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": FAILED: ")[0] for line in lines[:2]] == failed
+    cases = [REFUSED[0], *EMULATED[:2]]   # the refused one comes last
+    failed = record.record(cases, tmp_path, {})
+    assert failed == [case.name for case in (*cases[1:], cases[0])]
+    *lines, summary = capsys.readouterr().out.splitlines()
+    assert [line.partition(": failed: ")[0] for line in lines] == failed
+    assert summary.startswith("3 cases in ")
+    assert "0 as predicted, 0 different, 3 failed, 0 refused as expected, 0 recorded" in summary
     assert list(tmp_path.iterdir()) == []

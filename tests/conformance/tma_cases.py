@@ -1,6 +1,10 @@
-"""Boxes that TMA loads and stores: shapes, places in and beside the matrix, swizzles, multicast, cache policies."""
+"""Boxes that TMA loads and stores: shapes, places in and beside the matrix, swizzles, multicast, cache policies.
+
+A box begins at a multiple of 16 bytes of a row, or the GPU stops; `refused_cases` are those that don't.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,19 +12,19 @@ import numpy as np
 from helpers.arrays import BFLOAT16
 
 from . import oracle
-from .cases import Arrays, Box, Case, random_state, unwritten
+from .cases import Arrays, Box, Case, Refusal, random_state, unwritten
 
 ROWS, COLUMNS = 72, 200     # of the matrix that is read: no multiple of a box
 OUT_ROWS, OUT_COLUMNS = 40, 104
 TILE_SHARED = 16384 + 1024  # kernels/tma_load.cu, Shared
 RING_SHARED = 13 * 1024     # the same, Ring
-FAR = 2**31 - 1
+FAR, FAR_COLUMN = 2**31 - 1, 2**31 - 8   # a column is a multiple of 8
 SWIZZLES = {"none": "none", "128B": "swizzled"}   # as a map has it, as a case's name has it
 PLACES = (
-    (0, 0), (8, 0), (1, 3), (64, 16), (136, 56),   # inside; the last ends with the matrix
-    (-1, 0), (-8, 0), (-63, 2), (-64, 0), (0, -1), (0, -15), (0, -16), (-5, -7),   # before it
-    (137, 0), (190, 5), (199, 0), (200, 0), (0, 57), (3, 71), (0, 72), (150, 60),   # past the end
-    (-5, 60), (150, -3), (1 << 20, 0), (0, 1 << 20), (FAR, 0), (-FAR - 1, 0), (0, FAR), (0, -FAR - 1),
+    (0, 0), (8, 0), (16, 3), (64, 16), (136, 56),   # inside; the last ends with the matrix
+    (-8, 0), (-24, 0), (-56, 2), (-64, 0), (0, -1), (0, -15), (0, -16), (-24, -7),   # before it
+    (144, 0), (176, 5), (192, 0), (200, 0), (0, 57), (8, 71), (0, 72), (152, 60),   # past the end
+    (-8, 60), (152, -3), (1 << 20, 0), (0, 1 << 20), (FAR_COLUMN, 0), (-FAR - 1, 0), (0, FAR), (0, -FAR - 1),
 )  # fmt: skip
 
 
@@ -38,16 +42,18 @@ def load_cases() -> Iterator[Case]:
     for swizzle, word in SWIZZLES.items():
         for place in PLACES:
             yield load(f"{word}_64x16_{place_name(place)}", (64, 16), swizzle, place)
-        yield load(f"{word}_offset", (64, 8), swizzle, (5, 9), offset=3072 if swizzle == "128B" else 384)
+        yield load(f"{word}_offset", (64, 8), swizzle, (40, 9), offset=3072 if swizzle == "128B" else 384)
         for policy, name in ((1, "evict_first"), (2, "evict_last")):
-            yield load(f"{word}_{name}", (64, 8), swizzle, (3, 65), policy=policy)
+            yield load(f"{word}_{name}", (64, 8), swizzle, (24, 65), policy=policy)
         yield load(f"{word}_small_matrix", (64, 16), swizzle, (0, 0), matrix=(5, 40))
-        yield load(f"{word}_part_of_a_row", (64, 16), swizzle, (0, 0), view=(9, 40))
-        yield load(f"{word}_part_of_a_row_negative", (64, 16), swizzle, (-30, -9), view=(9, 40))
+        # The matrix ends amid a row of its array, and amid 16 bytes.
+        for place in ((0, 0), (-32, -9), (-24, 3), (32, 2), (40, 0)):
+            yield load(f"{word}_part_of_a_row_{place_name(place)}", (64, 16), swizzle, place, view=(9, 37))
+        yield load(f"{word}_one_column", (64, 16), swizzle, (-56, 1), view=(9, 1))
     for box in ((64, 1), (64, 3), (64, 64), (64, 72)):
-        yield load(f"swizzled_{box[0]}x{box[1]}", box, "128B", (70, 2))
+        yield load(f"swizzled_{box[0]}x{box[1]}", box, "128B", (72, 2))
     for box in ((8, 1), (8, 8), (24, 5), (8, 100), (128, 4), (256, 3), (64, 64)):
-        yield load(f"none_{box[0]}x{box[1]}", box, "none", (70, 2))
+        yield load(f"none_{box[0]}x{box[1]}", box, "none", (72, 2))
 
 
 def load(
@@ -84,7 +90,7 @@ def load(
 def two_loads() -> Iterator[Case]:
     """Two maps, one barrier."""
     boxes = (Box("matrix", (64, 16), "128B"), Box("matrix", (32, 8), "none"))
-    sizes, dump_bytes, x, y = (2048, 512), 3072, 3, 60
+    sizes, dump_bytes, x, y = (2048, 512), 3072, 24, 64   # x and y change places for the second
 
     def expected(inputs: Arrays) -> Arrays:
         tile = oracle.filled_tile(dump_bytes)
@@ -112,7 +118,7 @@ def narrow_cases() -> Iterator[Case]:
                 name=f"tma_narrow/{columns}x{rows}_expects_{name}",
                 file="tma_load.cu",
                 entry="probe_box",
-                arguments=(Box("matrix", (columns, rows)), "dump", "landed", 4096, 3, 5, row_bytes * rows),
+                arguments=(Box("matrix", (columns, rows)), "dump", "landed", 4096, 24, 5, row_bytes * rows),
                 inputs=lambda: {
                     "matrix": numbered(ROWS, COLUMNS), "dump": unwritten(4096), "landed": unwritten(1, np.int32),
                 },
@@ -127,8 +133,8 @@ def multicast_cases() -> Iterator[Case]:
     """Boxes to both CTAs of a cluster: each loads a half, or one loads for the other."""
     for swizzle, word in SWIZZLES.items():
         for masks in ((3, 3), (1, 2), (2, 1), (3, 0), (0, 1), (2, 2)):
-            yield multicast(f"{word}_masks_{masks[0]}_{masks[1]}", swizzle, (9, 20), masks)
-        for place in ((-20, -3), (180, 60), (150, 72), (0, -32)):
+            yield multicast(f"{word}_masks_{masks[0]}_{masks[1]}", swizzle, (40, 20), masks)
+        for place in ((-24, -3), (184, 60), (152, 72), (0, -32)):
             yield multicast(f"{word}_{place_name(place)}", swizzle, place, (3, 3))
         for policy, name in ((1, "evict_first"), (2, "evict_last")):
             yield multicast(f"{word}_{name}", swizzle, (64, 40), (3, 3), policy)
@@ -187,18 +193,20 @@ def ring_cases() -> Iterator[Case]:
 def store_cases() -> Iterator[Case]:
     """One box from a tile to the matrix, clipped where it reaches beyond."""
     places = (
-        (0, 0), (8, 8), (1, 3), (40, 24), (-1, 0), (-63, 0), (-64, 0), (0, -1), (0, -16), (-7, -5),
-        (41, 0), (103, 3), (104, 0), (0, 25), (2, 39), (0, 40), (70, 30), (-9, 33), (90, -7), (FAR, 0), (0, -FAR - 1),
+        (0, 0), (8, 8), (16, 3), (40, 24), (-8, 0), (-56, 0), (-64, 0), (0, -1), (0, -16), (-24, -5),
+        (48, 0), (96, 3), (104, 0), (0, 25), (8, 39), (0, 40), (72, 30), (-16, 33), (88, -7),
+        (FAR_COLUMN, 0), (-FAR - 1, 0), (0, FAR), (0, -FAR - 1),
     )  # fmt: skip
     for swizzle, word in SWIZZLES.items():
         for place in places:
             yield store(f"{word}_64x16_{place_name(place)}", (64, 16), swizzle, place)
-        yield store(f"{word}_offset", (64, 8), swizzle, (5, 9), offset=3072 if swizzle == "128B" else 384)
+        yield store(f"{word}_offset", (64, 8), swizzle, (8, 9), offset=3072 if swizzle == "128B" else 384)
         for policy, name in ((1, "evict_first"), (2, "evict_last")):
-            yield store(f"{word}_{name}", (64, 8), swizzle, (3, 35), policy=policy)
-        yield store(f"{word}_part_of_a_row", (64, 16), swizzle, (10, 2), view=(9, 40))
+            yield store(f"{word}_{name}", (64, 8), swizzle, (24, 35), policy=policy)
+        for place in ((0, 0), (8, 2), (-32, -9), (32, 3)):
+            yield store(f"{word}_part_of_a_row_{place_name(place)}", (64, 16), swizzle, place, view=(9, 37))
     for box in ((8, 1), (24, 5), (96, 3), (8, 64)):
-        yield store(f"none_{box[0]}x{box[1]}", box, "none", (5, 2))
+        yield store(f"none_{box[0]}x{box[1]}", box, "none", (40, 2))
     for swizzle, word in SWIZZLES.items():
         for step in (8, 13):
             yield store_groups(f"{word}_groups_{step}_rows_apart", swizzle, step)
@@ -240,7 +248,7 @@ def store(
 
 
 def store_groups(name: str, swizzle: str, step: int) -> Case:
-    box, box_bytes, x, y = (64, 8), 1024, 21, 3
+    box, box_bytes, x, y = (64, 8), 1024, 24, 3
 
     def expected(inputs: Arrays) -> Arrays:
         matrix = inputs["matrix"].copy()
@@ -261,3 +269,14 @@ def store_groups(name: str, swizzle: str, step: int) -> Case:
         expected=expected,
         shared_bytes=4096,
     )  # fmt: skip
+
+
+def refused_cases() -> Iterator[Case]:
+    """Boxes that begin amid 16 bytes of a row, inside, before and past the matrix."""
+    for case, x in (
+        (load("refused_x70_y2", (64, 16), "128B", (70, 2)), 70),
+        (load("refused_x204_y0", (8, 8), "none", (204, 0)), 204),   # all of it beyond, and a multiple of 8 bytes
+        (multicast("refused_x-20_y-3", "128B", (-20, -3), (3, 3)), -20),
+        (store("refused_x3_y5", (64, 16), "none", (3, 5)), 3),
+    ):
+        yield replace(case, expected=None, refused=Refusal("illegal instruction", "tma_coordinate", f"x = {x}, "))
