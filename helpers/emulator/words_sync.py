@@ -191,8 +191,13 @@ def _named_barrier(raw: RawReport, context: Context) -> str:
             f"{place} with {threads} threads, and {context.at(raw.other)} came with {expected} "
             f"({context.thread(raw.other.thread)}): all must give the same count"
         )
-    else:
+    elif raw.detail == 3:
         text = f"{place} while others wait at __syncthreads(), which is barrier 0: take a number from 1 to 15"
+    else:
+        text = (
+            f"{context.at(raw.place)} comes to __syncthreads() while others wait at named barrier 0 of "
+            f"{context.at(raw.other)}, which is the same barrier: take a number from 1 to 15 there"
+        )
     return f"{text}; {who(raw, context)}."
 
 
@@ -255,6 +260,10 @@ def _register_budget(raw: RawReport, context: Context) -> str:
         text = (
             f"{place} calls setmaxnreg for {values[0]} registers while other warps of the warpgroup call it for "
             f"{values[1]} ({context.at(raw.other)}): all must make the same call"
+        )
+    elif raw.detail == 4:
+        text = (
+            f"{place} calls setmaxnreg, and a warp of the same warpgroup exits without that call: all four must make it"
         )
     else:
         wanted, has, free = values[:3]

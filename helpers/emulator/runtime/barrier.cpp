@@ -4,6 +4,7 @@
 #include "async_rules.h"
 #include "launch.h"
 #include "mbarrier.h"
+#include "named_barrier.h"
 #include "ordering.h"
 #include "ordering_state.h"
 #include "worker.h"
@@ -36,6 +37,17 @@ void release(BlockBarrier& barrier, Cta& cta) {
     if (Ordering* ordering = cta.cluster->ordering()) ordering->pass(ordering->block_meeting(cta));
 }
 
+// Others wait at named barrier 0, which is the barrier of __syncthreads().
+[[noreturn]] void fail_mixed(Thread& thread, int line) {
+    const NamedBarrier& named = thread.cta->named_barriers->at(0);
+    Report report;
+    report.kind = Kind::named_barrier;
+    report.detail = 4;
+    report.place.line = line;
+    report.other = {-1, named.first_line, named.first_thread};
+    thread.cta->worker->fail(thread, report);
+}
+
 void syncthreads(Thread& thread, int line) {
     Cta& cta = *thread.cta;
     BlockBarrier& barrier = cta.barrier;
@@ -50,6 +62,7 @@ void syncthreads(Thread& thread, int line) {
         report.other.thread = barrier.first_thread;
         cta.worker->add_report(report, thread);
     }
+    if (cta.named_barriers->at(0).arrived != 0) fail_mixed(thread, line);
     barrier.arrived += 1;
     Ordering* ordering = cta.cluster->ordering();
     if (ordering != nullptr) ordering->arrive(ordering->block_meeting(cta), thread);

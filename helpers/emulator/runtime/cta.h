@@ -48,6 +48,7 @@ struct Thread {
     uint32_t slice_end;     // gives way to the other lanes when `steps` gets here
     int64_t code;           // where it last gave way amid a long stretch, for reports
     uint64_t cluster_phase;     // cluster barriers it has passed
+    uint64_t setmaxnregs;       // calls of setmaxnreg
     int cluster_arrive_line;    // of its arrival that it has not waited for; 0: none
     bool started, exited;
 };

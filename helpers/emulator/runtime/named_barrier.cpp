@@ -10,6 +10,7 @@ using namespace emulator;
 namespace {
 
 // What is wrong with the use of a named barrier: Report::detail of Kind::named_barrier.
+// (4: __syncthreads() while others wait at number 0; see barrier.cpp.)
 enum Problem { bad_number = 0, bad_count = 1, other_count = 2, shared_with_syncthreads = 3 };
 
 [[noreturn]] void fail(Thread& thread, Problem problem, int id, int threads, const NamedBarrier* barrier, int line) {

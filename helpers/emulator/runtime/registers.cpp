@@ -10,7 +10,7 @@ namespace {
 constexpr int kWarpgroup = 4 * kWarp;
 
 // What is wrong with a setmaxnreg: Report::detail of Kind::register_budget. 0 is a standstill: the pool lacks some.
-enum Problem { no_bounds = 1, wrong_direction = 2, other_value = 3 };
+enum Problem { no_bounds = 1, wrong_direction = 2, other_value = 3, not_all = 4 };
 
 void fail(Thread& thread, Problem problem, const WarpgroupRegisters& group, int registers, int line) {
     Report report;
@@ -34,6 +34,24 @@ int live_threads(const Cta& cta, size_t group) {
 
 bool pool_has_enough(const WarpgroupRegisters& group) {
     return group.cta->registers->free >= int64_t(group.wanted - group.per_thread) * kWarpgroup;
+}
+
+void report_missing(const Thread& thread, const WarpgroupRegisters& group) {
+    Report report;
+    report.kind = Kind::register_budget;
+    report.detail = not_all;
+    report.place.line = group.first_line;
+    report.values[0] = group.wanted;
+    thread.cta->worker->add_report(report, thread);
+}
+
+// A thread that has exited without making the call that the rest of its warpgroup makes.
+void check_exited(const WarpgroupRegisters& group, int first_warp) {
+    const Cta& cta = *group.cta;
+    for (size_t warp = size_t(first_warp); warp < size_t(first_warp) + 4 && warp < cta.warps.size(); ++warp) {
+        const Thread& thread = cta.threads[size_t(cta.warps[warp].first)];
+        if (thread.exited && thread.setmaxnregs == group.generation) return report_missing(thread, group);
+    }
 }
 
 // All warps have come: takes or gives the registers, if the pool has them.
@@ -77,6 +95,8 @@ void RegisterPool::begin(const Cta& cta) {
 void registers_thread_exits(Thread& thread) {
     WarpgroupRegisters& group = thread.cta->registers->groups[size_t(thread.warp / 4)];
     if (group.arrived != 0) group.expected = live_threads(*thread.cta, size_t(thread.warp / 4));
+    const uint64_t calls = group.generation + (group.arrived != 0);
+    if (thread.setmaxnregs < calls && thread.lane == 0) report_missing(thread, group);
 }
 
 }   // namespace emulator
@@ -101,7 +121,9 @@ void emulator_setmaxnreg(int registers, bool increase, int line) {
     } else if (registers != group.wanted || increase != group.increase) {
         fail(thread, other_value, group, registers, line);
     }
+    if (group.arrived == 0) check_exited(group, thread.warp / 4 * 4);
     group.arrived += 1;
+    thread.setmaxnregs += 1;
     const uint64_t generation = group.generation;
     if (group.arrived < group.expected || !pool_has_enough(group)) {
         block_on(thread, {has_registers, &group, generation, State::registers, line, describe});

@@ -16,6 +16,7 @@ void Reports::add(const Report& report, int64_t cta, std::vector<WarpState> stat
     if (is_new || cta < entry.cta) {
         entry.report = report;
         entry.cta = cta;
+        entry.order = ++added_;
         entry.states = std::move(states);
     }
 }
@@ -29,6 +30,7 @@ void Reports::merge(const Reports& other) {
         if (theirs.cta < entry.cta) {
             entry.report = theirs.report;
             entry.cta = theirs.cta;
+            entry.order = theirs.order;
             entry.states = theirs.states;
         }
     }
@@ -39,7 +41,9 @@ void Reports::list(int64_t last_cta, std::vector<Report>& reports, std::vector<W
     for (const auto& [key, entry] : entries_) {
         if (entry.cta <= last_cta) entries.push_back(&entry);
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return a->cta < b->cta; });
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) {
+        return std::tie(a->cta, a->order) < std::tie(b->cta, b->order);
+    });
     for (const Entry* entry : entries) {
         Report report = entry->report;
         report.count = 0;

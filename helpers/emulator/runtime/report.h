@@ -14,7 +14,8 @@ public:
     // `cta` orders reports: of equal ones, that of the first CTA is kept.
     void add(const Report& report, int64_t cta, std::vector<WarpState> states = {});
     void merge(const Reports& other);
-    // The reports of CTAs up to the last one that counts, in the order of the grid; fills in the table of states.
+    // The reports of CTAs up to the last one that counts, in the order of the grid, those of one CTA as they came;
+    // fills in the table of states.
     // (How far workers got beyond that CTA is chance.)
     void list(int64_t last_cta, std::vector<Report>& reports, std::vector<WarpState>& states) const;
 
@@ -22,6 +23,7 @@ private:
     struct Entry {
         Report report;
         int64_t cta;
+        int64_t order;   // among the reports of that CTA
         std::vector<WarpState> states;
         std::map<int64_t, int64_t> counts;   // by CTA
     };
@@ -29,6 +31,7 @@ private:
     static Key key_of(const Report& report);
 
     std::map<Key, Entry> entries_;
+    int64_t added_ = 0;
 };
 
 }   // namespace emulator
