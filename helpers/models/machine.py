@@ -33,6 +33,7 @@ class Gpu:
     dense_tflops: float
     fp32_lanes_per_sm: int = 128
     schedulers_per_sm: int = 4
+    tensor_flop_per_clock_sm: int = 4096   # bf16, dense: four tensor cores
     shared_bytes_per_clock_sm: int = ROW_BYTES
     l2_bytes_per_clock_sm: int = 64
     registers_per_sm: int = 65_536
@@ -46,6 +47,11 @@ class Gpu:
     def fp32_tflops(self) -> float:
         """Peak of the CUDA cores: SMs x lanes x 2 FLOP (a fused multiply-add) x clock."""
         return self.sm_count * self.fp32_lanes_per_sm * 2 * self.clock_hz / 1e12
+
+    @property
+    def tensor_tflops(self) -> float:
+        """Peak of the tensor cores at the highest clock: SMs x FLOP per clock x clock (the datasheet's: 1.83 GHz)."""
+        return self.sm_count * self.tensor_flop_per_clock_sm * self.clock_hz / 1e12
 
     @property
     def shared_bandwidth(self) -> float:

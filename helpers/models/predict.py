@@ -16,7 +16,9 @@ from helpers.models.coalescing import lane_addresses, warp_traffic
 from helpers.models.machine import H200, WARP, Gpu
 from helpers.models.register_tile import CHUNK, RegisterTile
 from helpers.models.tiling import shared_loads, tile_traffic
-from helpers.rungs import Rung, find_rung
+from helpers.rungs import BF16_BYTES, Rung, find_rung
+
+WGMMA_M, WGMMA_K = 64, 16   # rows and depth of one wgmma
 
 
 def number(value: float) -> str:
@@ -105,6 +107,9 @@ def predict(
     for name, size in (("m", m), ("n", n), ("k", k)):
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ArgumentError(f"{name} is {size!r}: it must be an integer of at least 1.")
+    if found.number >= 6:
+        bounds = (*_tensor_bounds(found, gpu), *_memory_bounds(m, n, k, _fetched_tile(found), gpu))
+        return Prediction(f"{found.name}, M={m} N={n} K={k}, {gpu.name}: upper bounds", bounds)
     if found.number == 1:
         work = _coalescing_work(k, entry)
     elif found.number == 2:
@@ -112,7 +117,7 @@ def predict(
     elif found.number == 3:
         work = _register_tiling_work(RegisterTile(), swizzle)
     else:
-        raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 3.")
+        raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 3 and 6 to 10.")
     name = found.name + (f" ({entry})" if entry != "matmul" else "") + (" with swizzle" if swizzle else "")
     title = f"{name}, M={m} N={n} K={k}, {gpu.name}: upper bounds"
     return Prediction(title, (*_sm_bounds(work, gpu), *_memory_bounds(m, n, k, found.tile[:2], gpu)))
@@ -160,6 +165,29 @@ def _register_tiling_work(tile: RegisterTile, swizzle: bool) -> WarpWork:
         wavefronts=sum(reads_a) + sum(reads_b) + stores * store,
         path="shared memory",
     )
+
+
+def _tensor_bounds(rung: Rung, gpu: Gpu) -> tuple[Bound, ...]:
+    """Bounds of the rungs that multiply with wgmma: the tensor cores, and the shared memory that feeds them.
+
+    Each wgmma of 64 x N x 16 reads 64 x 16 of A and 16 x N of B from shared memory, N being the tile's columns, at 128
+    bytes a clock. (So a kernel of 128 x 256 tiles reads 168 M wavefronts at N = 8192: what Nsight Compute counted.)
+    """
+    columns = rung.tile[1]
+    flop = 2 * WGMMA_M * WGMMA_K * columns
+    read = (WGMMA_M + columns) * WGMMA_K * BF16_BYTES
+    feed = flop * gpu.shared_bandwidth / read / 1e12
+    rate = gpu.tensor_flop_per_clock_sm
+    return (
+        Bound("tensor cores", gpu.tensor_tflops, f"{gpu.sm_count} SMs x {rate:,} FLOP x clock"),
+        Bound("shared memory to tensor cores", feed, f"{number(flop / read)} FLOP per byte that wgmma reads"),
+    )
+
+
+def _fetched_tile(rung: Rung) -> tuple[int, int]:
+    """The tile of C for which operands are fetched from L2 once: a cluster's CTAs, one below the other, share B."""
+    rows, columns, _ = rung.tile
+    return rows * rung.cluster, columns
 
 
 def _sm_bounds(work: WarpWork, gpu: Gpu) -> tuple[Bound, ...]:
