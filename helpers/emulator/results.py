@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 class Report:
     """A rule that the kernel broke.
 
-    kind: `out_of_bounds`, `misaligned`, `race`, `deadlock`, `barrier_divergence`, `step_limit` or `crash`.
+    kind: `out_of_bounds`, `misaligned`, `race`, `deadlock`, `barrier_divergence`, `step_limit`, `crash`, or one of
+    those of Hopper's barriers and asynchronous data; docs/emulator.md says what each means.
     message: one sentence with the source line and the threads.
     line: in the kernel's source, None if unknown.
     details: lines of a table that says where each warp is; empty for most kinds.
@@ -76,7 +77,8 @@ class EmulatorRun:
 
     counters: sorted by line, then space, op and width; empty if the kernel was compiled without counters.
     totals: `barriers` (of all CTAs) and `ctas`; with counters also, for each space and op, such as `global_load`:
-    `..._requests`, `..._bytes` (lanes x width), `..._ideal`, and `..._sectors` or `..._wavefronts`.
+    `..._requests`, `..._bytes` (lanes x width), `..._ideal`, and `..._sectors` or `..._wavefronts`; of kernels that
+    include hopper.cuh also the names in `protocol.TOTALS`.
     """
 
     reports: list[Report]
