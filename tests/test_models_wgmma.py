@@ -1,7 +1,15 @@
 """Models of wgmma against independent counts: bounds, descriptors, fragments."""
 
-import pytest
+import random
 
+import numpy as np
+import pytest
+from conformance import oracle
+
+from helpers.arrays import BFLOAT16
+from helpers.errors import ArgumentError
+from helpers.models.descriptor import SWIZZLES, Descriptor, decode, operand_bytes
+from helpers.models.fragments import Owner, element, owner, owners
 from helpers.models.machine import H200
 from helpers.models.predict import predict
 
@@ -38,3 +46,91 @@ def test_the_model_of_operand_reads_counts_what_the_profiler_counted():
 def test_a_cluster_fetches_b_once_for_two_tiles():
     alone, together = bounds(9)["L2 to SM"], bounds(10)["L2 to SM"]
     assert together / alone == pytest.approx((1 / 256 + 1 / 128 + 2 / 4096) / (1 / 256 + 1 / 256 + 2 / 4096), rel=0.02)
+
+
+# --- descriptor
+
+
+EXAMPLES = [
+    (Descriptor(0, 16, 1024), 0x4000004000010000),
+    (Descriptor(49152, 8192, 1024), 0x4000004002000C00),
+    (Descriptor(262128, 262128, 262128, "none"), 0x00003FFF3FFF3FFF),
+    (Descriptor(16, 0, 0, "32B"), 0xC000000000000001),
+]
+
+
+@pytest.mark.parametrize("descriptor, bits", EXAMPLES)
+def test_descriptors_have_the_bits_of_the_ptx_isa(descriptor, bits):
+    assert descriptor.bits == bits and decode(bits) == descriptor
+    assert f"{bits:#018x}" in str(descriptor)
+
+
+def test_any_descriptor_survives_its_bits():
+    rng = random.Random(6)
+    for _ in range(200):
+        address, leading, stride = (16 * rng.randrange(1 << 14) for _ in range(3))
+        one = Descriptor(address, leading, stride, rng.choice(SWIZZLES))
+        assert decode(one.bits) == one
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: Descriptor(8, 16, 1024), "address is 8"),
+        (lambda: Descriptor(0, 1 << 18, 1024), "leading_bytes is 262144"),
+        (lambda: Descriptor(0, 16, -16), "stride_bytes is -16"),
+        (lambda: Descriptor(0, 16, 16, "256B"), "swizzle is '256B'"),
+        (lambda: decode(1 << 64), "64 bits"),
+        (lambda: decode(1 << 14), "outside of the fields"),
+        (lambda: decode(1 << 49), "base offset"),
+        (lambda: operand_bytes(Descriptor(0, 16, 16), 64, "M"), "major is 'M'"),
+        (lambda: operand_bytes(Descriptor(0, 16, 16, "64B"), 64, "K"), "swizzle is '64B'"),
+    ],
+)
+def test_what_no_descriptor_can_say_is_refused(make, words):
+    with pytest.raises(ArgumentError, match=words):
+        make()
+
+
+@pytest.mark.parametrize("swizzle", ["none", "128B"])
+@pytest.mark.parametrize("major", ["K", "MN"])
+@pytest.mark.parametrize("extent", [64, 128, 256])
+def test_operands_lie_where_the_conformance_suite_says(extent, major, swizzle):
+    rng = np.random.default_rng(extent)
+    image = rng.integers(0, 256, 1 << 18, dtype=np.uint8)
+    image[1::2] &= 0x3F   # finite values
+    leading, stride = {("128B", "K"): (16, 1024), ("128B", "MN"): (8192, 1024)}.get((swizzle, major), (128, 1024))
+    start = 32 if (major, swizzle) == ("K", "128B") else 2048
+    places = operand_bytes(Descriptor(start, leading, stride, swizzle), extent, major)
+    values = (image[places].astype(np.uint16) | image[places + 1].astype(np.uint16) << 8).view(BFLOAT16)
+    expected = oracle.operand(image, extent, major, leading, stride, swizzle, start)
+    assert (values.astype(np.float32) == expected).all()
+    assert len(np.unique(places)) == places.size
+
+
+# --- fragments
+
+
+@pytest.mark.parametrize("columns", [64, 128, 256])
+def test_fragments_are_those_of_the_conformance_suite(columns):
+    numbers = np.arange(64 * columns).reshape(64, columns)
+    expected = oracle.fragments(numbers)   # by thread and register
+    for thread in range(128):
+        for register in range(columns // 2):
+            row, column = element(thread, register)
+            assert numbers[row, column] == expected[thread, register]
+            assert owner(row, column) == Owner(thread, register)
+    table = owners(columns)
+    assert (np.bincount(table.ravel()) == columns // 2).all() and len(np.unique(table)) == 128
+
+
+def test_owners_in_words_and_refusals():
+    assert str(owner(25, 77)) == "thread 38 (lane 6 of warp 1), sums[39]"
+    for call, words in (
+        (lambda: owner(64, 0), "row is 64"),
+        (lambda: owner(0, -1), "column is -1"),
+        (lambda: element(128, 0), "thread is 128"),
+        (lambda: element(0, -1), "register is -1"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            call()
