@@ -90,3 +90,27 @@ def warp_wavefronts(addresses: np.ndarray, width: int = 4, op: str = "load") -> 
         distinct = np.unique((starts[:, None] + np.arange(width)) // BANK_BYTES)
         words[phase] = np.bincount(distinct % BANKS, minlength=BANKS)
     return Wavefronts(np.where(addresses >= 0, phases, -1), words)
+
+
+def bank_schedule(addresses: np.ndarray, width: int = 4, op: str = "load") -> np.ndarray:
+    """Which lane each bank serves in each wavefront: int, shape (wavefronts, 32), -1 for a bank that rests.
+
+    Phase after phase; within a phase every bank gives its words in the order of their addresses (the hardware's order
+    is not known, their number is). A word that several lanes want counts for the first of them.
+    addresses, width, op: as of `warp_wavefronts`.
+    """
+    result = warp_wavefronts(addresses, width, op)
+    served = np.full((result.count, BANKS), -1)
+    begin = 0
+    for phase, passes in enumerate(result.per_phase):
+        lanes: dict[int, int] = {}   # word -> the first lane that wants it
+        for lane in np.flatnonzero(result.phase_of_lane == phase):
+            first = int(addresses[lane]) // BANK_BYTES
+            for word in range(first, (int(addresses[lane]) + width - 1) // BANK_BYTES + 1):
+                lanes.setdefault(word, int(lane))
+        turns = [0] * BANKS
+        for word in sorted(lanes):
+            served[begin + turns[word % BANKS], word % BANKS] = lanes[word]
+            turns[word % BANKS] += 1
+        begin += passes
+    return served

@@ -114,10 +114,10 @@ def predict(
         work = _coalescing_work(k, entry)
     elif found.number == 2:
         work = _smem_tiling_work(a_vector)
-    elif found.number == 3:
-        work = _register_tiling_work(RegisterTile(), swizzle)
+    elif found.number in (3, 4):
+        work = _register_tiling_work(RegisterTile(), swizzle or found.number == 4)
     else:
-        raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 3 and 6 to 10.")
+        raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 4 and 6 to 10.")
     name = found.name + (f" ({entry})" if entry != "matmul" else "") + (" with swizzle" if swizzle else "")
     title = f"{name}, M={m} N={n} K={k}, {gpu.name}: upper bounds"
     return Prediction(title, (*_sm_bounds(work, gpu), *_memory_bounds(m, n, k, found.tile[:2], gpu)))
