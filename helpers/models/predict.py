@@ -101,7 +101,7 @@ def predict(
 
     entry: 'matmul', or 'matmul_uncoalesced' for rung 1. swizzle: rung 3 with its shared tiles swizzled (rung 4).
     a_vector: elements of A that one shared load of rung 2 brings: 1 in the source, 4 once compiled.
-    Raises ArgumentError for a rung that has no model yet.
+    Raises ArgumentError for what is no rung or no size.
     """
     found = find_rung(rung)
     for name, size in (("m", m), ("n", n), ("k", k)):
@@ -114,10 +114,8 @@ def predict(
         work = _coalescing_work(k, entry)
     elif found.number == 2:
         work = _smem_tiling_work(a_vector)
-    elif found.number in (3, 4):
-        work = _register_tiling_work(RegisterTile(), swizzle or found.number == 4)
     else:
-        raise ArgumentError(f"rung {found.name!r} has no model: predict() knows rungs 1 to 4 and 6 to 10.")
+        work = _register_tiling_work(RegisterTile(), swizzle or found.number >= 4, by_tma=found.number == 5)
     name = found.name + (f" ({entry})" if entry != "matmul" else "") + (" with swizzle" if swizzle else "")
     title = f"{name}, M={m} N={n} K={k}, {gpu.name}: upper bounds"
     return Prediction(title, (*_sm_bounds(work, gpu), *_memory_bounds(m, n, k, found.tile[:2], gpu)))
@@ -143,10 +141,11 @@ def _smem_tiling_work(a_vector: int) -> WarpWork:
     return WarpWork(fmas=1, instructions=1 + loads, wavefronts=read_a / a_vector + read_b, path="shared memory")
 
 
-def _register_tiling_work(tile: RegisterTile, swizzle: bool) -> WarpWork:
-    """Rung 3 per 8 steps of k and warp: 8 + 16 loads of 128 bits, a conversion per value, 1,024 multiply-adds.
+def _register_tiling_work(tile: RegisterTile, swizzle: bool, by_tma: bool = False) -> WarpWork:
+    """Rungs 3 to 5 per 8 steps of k and warp: 8 + 16 loads of 128 bits, a conversion per value, 1,024 multiply-adds.
 
-    The stores that fill the tiles are spread over the step's `cta_k / 8` rounds.
+    The stores that fill the tiles are spread over the step's `cta_k / 8` rounds. by_tma: no warp makes them, but the
+    memory still takes their bytes.
     """
     rows, columns = tile.thread_m, tile.thread_n
     reads_a = [warp_wavefronts(tile.a_addresses(0, i, 0, swizzle), 16).count for i in range(rows)]
@@ -161,7 +160,7 @@ def _register_tiling_work(tile: RegisterTile, swizzle: bool) -> WarpWork:
     conversions = (rows + columns) * CHUNK
     return WarpWork(
         fmas=fmas,
-        instructions=fmas + conversions + len(reads_a) + len(reads_b) + stores,
+        instructions=fmas + conversions + len(reads_a) + len(reads_b) + (0 if by_tma else stores),
         wavefronts=sum(reads_a) + sum(reads_b) + stores * store,
         path="shared memory",
     )

@@ -1,0 +1,67 @@
+"""Loads and multiplications of the steps along K as a timeline, for each number of buffers."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from helpers.models.buffers import BufferSchedule
+from helpers.plots.figure import GREY, HATCHES, INK, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.words import plural
+
+_PANEL, _HEAD, _FOOT = 1.18, 0.66, 0.66   # inches
+_COLORS = (SKY, YELLOW, PALE, VERMILLION)   # by buffer, as the hatches
+
+
+def buffer_timeline(schedules: Sequence[BufferSchedule], unit: str = "clocks", title: str = "") -> Picture:
+    """A panel for each schedule: the copy engine's loads above, the threads' multiplications below, on one time axis.
+
+    The number in a bar is the step; its shade and its stripe tell the buffer.
+    """
+    end = max(schedule.end for schedule in schedules)
+    count = len(schedules)
+    with style():
+        height = _HEAD + _PANEL * count + _FOOT
+        picture = new_picture(9.4, height)
+        for index, schedule in enumerate(schedules):
+            bottom = _FOOT + _PANEL * (count - 1 - index)
+            axes = picture.add_axes((0.19, bottom / height, 0.785, (_PANEL - 0.34) / height))
+            _draw(axes, schedule, end)
+            times = f"done after {schedule.end:,.0f}, threads waited {schedule.waited:,.0f}"
+            axes.set_title(f"{plural(schedule.buffers, 'buffer')}: {times}", fontsize=11, pad=4)
+            axes.tick_params(labelbottom=index == count - 1)
+            if index == count - 1:
+                axes.set_xlabel(f"time, {unit} (modelled)")
+        heading = title or "Loading and multiplying, modelled"
+        picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
+        key = "number: the step; no stripe: buffer 0; striped: another buffer; tick: its bytes have landed"
+        picture.text(0.19, 1 - 0.52 / height, key, va="center")
+        picture.alt = f"{heading}, in {unit}. " + " ".join(_sentence(schedule) for schedule in schedules)
+    return picture
+
+
+def _draw(axes: Axes, schedule: BufferSchedule, end: float) -> None:
+    for number, step in enumerate(schedule.steps):
+        color, hatch = _COLORS[step.buffer % len(_COLORS)], HATCHES[step.buffer % len(HATCHES)]
+        for row, (begin, stop) in enumerate((step.load, step.multiply)):
+            box = Rectangle((begin, row + 0.1), stop - begin, 0.8, facecolor=color, edgecolor=INK, lw=0.9, zorder=2)
+            axes.add_patch(box)
+            if hatch:
+                stripe = Rectangle((begin, row + 0.76), stop - begin, 0.14, lw=0.9, zorder=3)
+                stripe.set(facecolor=color, edgecolor=INK, hatch=hatch)
+                axes.add_patch(stripe)
+            label = str(number)
+            axes.text((begin + stop) / 2, row + 0.45, label, ha="center", va="center", color=ON[color], zorder=4)
+        axes.plot([step.load[1], step.load[1]], [0.9, 1.1], color=INK, lw=1.6, zorder=5)
+    axes.set_xlim(0, end)
+    axes.set_ylim(2, 0)
+    axes.set_yticks([0.5, 1.5], ["TMA loads", "threads multiply"])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.axhline(1, color=PALE, lw=0.9, zorder=0)
+    axes.spines["bottom"].set_color(GREY)
+
+
+def _sentence(schedule: BufferSchedule) -> str:
+    last = f"the last of {plural(len(schedule.steps), 'multiplication')} is done after {schedule.end:,.0f}"
+    return f"With {plural(schedule.buffers, 'buffer')} {last}, and the threads waited {schedule.waited:,.0f} for bytes."

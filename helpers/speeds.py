@@ -1,0 +1,83 @@
+"""Several kernels side by side: how fast each is, or that nobody has recorded it.
+
+    table = speeds({"04_swizzling": "04_swizzling", "one buffer": load("05_tma", defines={"BUFFERS": 1})}, 4096)
+    print(table)
+    table.factor("one buffer", "04_swizzling")
+"""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from helpers.benchmark import Bench, benchmark
+from helpers.errors import ArgumentError, NoRecording
+from helpers.kernel import Kernel, load
+from helpers.records import Measurement, three_digits
+
+MISSING = "no recording for this code"
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Measurements by label, in order; None where there is no GPU and no recording of this very code."""
+
+    measured: Mapping[str, Measurement | None]
+
+    def __getitem__(self, label: str) -> Measurement | None:
+        if label not in self.measured:
+            raise ArgumentError(f"label {label!r} is not in the table: give one of {', '.join(self.measured)}.")
+        return self.measured[label]
+
+    @property
+    def found(self) -> list[Measurement]:
+        """The measurements that there are."""
+        return [item for item in self.measured.values() if item is not None]
+
+    def tflops(self, label: str) -> float | None:
+        """TFLOP/s, None if not measured."""
+        item = self[label]
+        return None if item is None else item.tflops
+
+    def origin(self, label: str) -> str:
+        """Where the figure comes from: 'recorded on NVIDIA H200'; or that there is none."""
+        item = self[label]
+        return MISSING if item is None else f"{item.source} on {item.device.name}"
+
+    def factor(self, label: str, over: str) -> str:
+        """How many times as fast as another one: 'a / b: 1.23'; or that it is not known."""
+        mine, other = self.tflops(label), self.tflops(over)
+        return f"{label} / {over}: " + (f"{mine / other:.3f}" if mine and other else MISSING)
+
+    def __str__(self) -> str:
+        width = max(len(label) for label in self.measured)
+        return "\n".join(f"{label:<{width}}  {_words(item)}" for label, item in self.measured.items())
+
+
+def speeds(
+    kernels: Mapping[str, Kernel | str | int], size: int | tuple[int, int, int] = 4096, regime: str = "burst"
+) -> Speeds:
+    """Measure kernels one after another, or take their recordings. Raises as `benchmark`, apart from NoRecording."""
+    loaded = {label: item if isinstance(item, Kernel) else load(item) for label, item in kernels.items()}
+    if not loaded:
+        raise ArgumentError("kernels is empty: give at least one, as {label: kernel}.")
+    live = any(kernel.backend == "cuda" for kernel in loaded.values())
+    with Bench() if live else nullcontext() as bench:
+        return Speeds({label: _measured(kernel, size, regime, bench) for label, kernel in loaded.items()})
+
+
+def _measured(
+    kernel: Kernel, size: int | tuple[int, int, int], regime: str, bench: Bench | None
+) -> Measurement | None:
+    try:
+        return benchmark(kernel, size, regime, bench=bench)
+    except NoRecording:
+        return None
+
+
+def _words(item: Measurement | None) -> str:
+    if item is None:
+        return MISSING
+    low, high = item.tflops_quartiles
+    spread = f"quartiles {three_digits(low)} to {three_digits(high)}"
+    origin = f"{item.source} on {item.device.name}, {item.date[:10]}"
+    return f"{three_digits(item.tflops):>5} TFLOP/s ({spread}), {origin}"
