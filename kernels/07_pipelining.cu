@@ -20,6 +20,7 @@
 
 constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
 constexpr int CONSUMERS = 2;                 // warpgroups that multiply; each 64 x 256 of C
+constexpr int WARPS = 4;                     // in a warpgroup
 constexpr int THREADS = (1 + CONSUMERS) * 128;
 constexpr int WGMMA_K = 16;                  // depth of one wgmma
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;   // a thread; 128 * (40 + 2 * 232) < 65,536
@@ -81,11 +82,11 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
     const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN;
     const int steps = (K + BK - 1) / BK;
 
-    // 1. Barriers. Full: the producer's arrival and the bytes. Empty: one arrival of each consumer.
+    // 1. Barriers. Full: the producer's arrival and the bytes. Empty: one arrival of each consumer warp.
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.empty[stage], CONSUMERS * WARPS);
         }
         fence_mbarrier_init();   // TMA must see them too
     }
@@ -122,8 +123,8 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                 wgmma_m64n256k16<Major::K, Major::MN>(sums, a, b, step > 0 || k > 0);
             }
             wgmma_commit_group();
-            wgmma_wait_group<0>();   // the tensor cores have read the stage
-            if (thread == 0) mbarrier_arrive(&shared.empty[place.stage]);
+            wgmma_wait_group<0>();   // the tensor cores have read the stage for this warp
+            if (thread % 32 == 0) mbarrier_arrive(&shared.empty[place.stage]);
         }
 
         // 4. Store what lies inside of C.

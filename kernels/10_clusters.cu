@@ -34,6 +34,7 @@
 constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
 constexpr int CLUSTER = 2;                   // CTAs one below the other, with the same columns of C
 constexpr int CONSUMERS = 2;                 // warpgroups that multiply; each 64 x 256 of C
+constexpr int WARPS = 4;                     // in a warpgroup
 constexpr int THREADS = (1 + CONSUMERS) * 128;
 constexpr int WGMMA_K = 16;                  // depth of one wgmma
 constexpr int BLOCKS = BN / 64;              // boxes across a tile: of B in a stage, and of C in a consumer's share
@@ -109,13 +110,14 @@ __device__ __forceinline__ void multiply(const Shared& shared, int stage, int co
     wgmma_commit_group();
 }
 
-// Tells the producers that filled this stage that this consumer has read it: its own CTA's, and the peer's, whose half
-// of B it was. Relaxed, since nothing written is handed over.
+// Tells the producers that filled this stage that this warp has read it: its own CTA's, and the peer's, whose half of
+// B it was. Relaxed, since nothing written is handed over.
 __device__ __forceinline__ void release(Shared& shared, int stage, int thread) {
+    const int lane = thread % 32;
     if (MULTICAST) {
-        if (thread < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], thread);
+        if (lane < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], lane);
     } else {
-        if (thread == 0) mbarrier_arrive(&shared.empty[stage]);
+        if (lane == 0) mbarrier_arrive(&shared.empty[stage]);
     }
 }
 
@@ -163,7 +165,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         prefetch_tensormap(&C_map);
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], CONSUMERS * READERS);
+            mbarrier_init(&shared.empty[stage], READERS * CONSUMERS * WARPS);
         }
         fence_mbarrier_init();
     }
