@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from IPython.display import HTML
 from pygments import highlight as pygments_highlight
@@ -17,13 +18,15 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
 from helpers.errors import ArgumentError
-from helpers.rungs import RUNGS, Rung, find_rung
+from helpers.rungs import KERNEL_DIR, RUNGS, Rung, find_rung
 
 NEW_SIGN = "+"
 HIT_SIGN = ">"
 FOLDED_SHARE = 0.15   # of the unchanged lines, at most, is folded away
 CONTEXT = 3           # unchanged lines that stay beside a changed one
 MIN_FOLD = 4          # shorter runs are not worth a fold
+# A line of nothing but registers of an asm statement: `"%0, %1, ..."` or `: "+f"(d[0]), ...`.
+REGISTERS = re.compile(r'\s*:?\s*("(%\d+,? ?)+\}?,? ?"|("[+=]f"\(\w+\[\d+\]\),?\s*)+)$')
 
 # JupyterLab colours `.highlight` itself (jupyterlab_pygments); the fallbacks after the commas serve other
 # viewers. A notebook that is not trusted yet loses the <style> but keeps the inline styles; the tint is half
@@ -80,7 +83,7 @@ def show_source(
     """
     rung = find_rung(rung)
     base = _base(rung, since)
-    lines = _lines(rung, changed_lines(rung, base) if base else frozenset())
+    lines = _lines(rung.path, changed_lines(rung, base) if base else frozenset())
     if entry is not None:
         first, last = entry_lines(rung, entry)
         lines = lines[first - 1 : last]
@@ -102,7 +105,7 @@ def show_lines(rung: str | int | Rung, first: int, last: int) -> SourceView:
     Raises ArgumentError if the file has no such lines.
     """
     rung = find_rung(rung)
-    lines = _lines(rung, frozenset())
+    lines = _lines(rung.path, frozenset())
     for name, value in (("first", first), ("last", last)):
         if not isinstance(value, int) or not 1 <= value <= len(lines):
             raise ArgumentError(
@@ -111,6 +114,19 @@ def show_lines(rung: str | int | Rung, first: int, last: int) -> SourceView:
     if first > last:
         raise ArgumentError(f"first is {first} and last is {last}: give the earlier line first.")
     return _view(f"kernels/{rung.path.name}, lines {first} to {last}", lines[first - 1 : last], NEW_SIGN, [])
+
+
+def show_function(name: str, file: str = "hopper.cuh") -> SourceView:
+    """A function of a header beside the kernels, with its comment; long lists of registers are folded away.
+
+    Of several functions of the same name, the first. Raises ArgumentError if there is none, naming those there are.
+    """
+    lines = _lines(KERNEL_DIR / file, frozenset())
+    first, last = _function(lines, name, file)
+    chosen = lines[first : last + 1]
+    folds = _runs([bool(REGISTERS.match(line.text)) for line in chosen])
+    title = f"kernels/{file}, {name}"
+    return _view(title, chosen, NEW_SIGN, [fold for fold in folds if fold[1] - fold[0] >= MIN_FOLD], "registers")
 
 
 def show_sass(text: str, highlight: str | None = None, context: int | None = None) -> SourceView:
@@ -171,6 +187,28 @@ def entry_lines(rung: Rung, entry: str) -> tuple[int, int]:
     raise ArgumentError(f"entry {entry!r} is not in {rung.path.name}: give one of {known}.")
 
 
+def _function(lines: Sequence[Line], name: str, file: str) -> tuple[int, int]:
+    """Indices of the first and the last line of a `__device__` function, with the comment and template line above."""
+    heads = [i for i, line in enumerate(lines) if line.text.startswith("__device__")]
+    calls = {i: re.search(r"(\w+)\(", lines[i].text.split("__forceinline__")[-1]) for i in heads}
+    names = {i: call[1] for i, call in calls.items() if call}
+    start = next((i for i, other in names.items() if other == name), None)
+    if start is None:
+        known = ", ".join(dict.fromkeys(names.values()))
+        raise ArgumentError(f"function {name!r} is not in {file}: give one of {known}.")
+    one_line = lines[start].text.rstrip().endswith("}")
+    stop = start if one_line else next(i for i in range(start, len(lines)) if lines[i].text.startswith("}"))
+    while start > 0 and lines[start - 1].text.startswith(("//", "template")):
+        start -= 1
+    return start, stop
+
+
+def _runs(flags: Sequence[bool]) -> list[tuple[int, int]]:
+    """Half-open index ranges of the runs of true values."""
+    edges = [i for i in range(len(flags) + 1) if (i > 0 and flags[i - 1]) != (i < len(flags) and flags[i])]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
 def foldable(marked: Sequence[bool]) -> list[tuple[int, int]]:
     """Half-open index ranges of unmarked lines to fold away: at most 15% of them, the longest passages first.
 
@@ -214,8 +252,8 @@ def _differences(rung: Rung, base: Rung) -> list[tuple[range, range]]:
 # HTML
 
 
-def _lines(rung: Rung, marked: Iterable[int]) -> list[Line]:
-    text = rung.path.read_text(encoding="utf-8")
+def _lines(path: Path, marked: Iterable[int]) -> list[Line]:
+    text = path.read_text(encoding="utf-8")
     lexer = CppLexer(stripnl=False, ensurenl=False)
     markup = pygments_highlight(text, lexer, HtmlFormatter(nowrap=True)).split("\n")
     rows = text.splitlines()
@@ -226,12 +264,14 @@ def _lines(rung: Rung, marked: Iterable[int]) -> list[Line]:
     ]
 
 
-def _view(title: str, lines: Sequence[Line], sign: str, folds: Sequence[tuple[int, int]]) -> SourceView:
+def _view(
+    title: str, lines: Sequence[Line], sign: str, folds: Sequence[tuple[int, int]], what: str = "unchanged"
+) -> SourceView:
     width = len(str(lines[-1].number)) if lines else 1
     pieces, position = [f'<p class="hm-title">{html.escape(title)}</p>'], 0
     for start, stop in folds:
         pieces.append(_block(lines[position:start], sign, width))
-        summary = f"lines {lines[start].number} to {lines[stop - 1].number}, unchanged"
+        summary = f"lines {lines[start].number} to {lines[stop - 1].number}, {what}"
         pieces.append(f"<details><summary>{summary}</summary>\n{_block(lines[start:stop], sign, width)}</details>")
         position = stop
     pieces.append(_block(lines[position:], sign, width))

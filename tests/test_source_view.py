@@ -9,7 +9,7 @@ import pytest
 from helpers import source_view
 from helpers.errors import ArgumentError
 from helpers.rungs import RUNGS, find_rung
-from helpers.source_view import foldable, show_lines, show_sass, show_source
+from helpers.source_view import foldable, show_function, show_lines, show_sass, show_source
 
 
 class Text(HTMLParser):
@@ -133,3 +133,24 @@ def test_show_sass_marks_matches():
 def test_unknown_rung_is_a_sentence():
     with pytest.raises(ArgumentError, match="rung '99'"):
         show_source(99)
+
+
+def test_show_function_shows_a_wrapper_with_its_comment_and_folds_its_registers():
+    view = show_function("wgmma_m64n128k16")
+    text = text_of(view)
+    assert "kernels/hopper.cuh, wgmma_m64n128k16" in repr(view).splitlines()[0]
+    assert "// PTX: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16" in text and "template <Major" in text
+    assert "setp.ne.b32 accumulate, %66, 0;" in text and '"+f"(d[63])' in text   # folded lines stay in the text
+    assert view.data.count("<details>") == 2 and ", registers</summary>" in view.data
+    assert repr(view).rstrip().endswith("}") and "m64n192k16" not in text
+
+
+@pytest.mark.parametrize("name, last", [("fence_proxy_async", "}"), ("wgmma_wait_group", "}"), ("mapa", "}")])
+def test_show_function_of_any_length(name, last):
+    view = show_function(name)
+    assert repr(view).endswith(last) and repr(view).count("__device__") == 1 and "// " in repr(view)
+
+
+def test_show_function_names_those_there_are():
+    with pytest.raises(ArgumentError, match="function 'wgmma' is not in hopper.cuh: give one of shared_address, mapa"):
+        show_function("wgmma")
