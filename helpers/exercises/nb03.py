@@ -1,15 +1,14 @@
 """Exercises of notebook 3, register tiling."""
 
-from typing import Any
-
 import numpy as np
 
-from helpers.exercises.kinds import Function, Number
+from helpers.exercises.kinds import Number
+from helpers.exercises.place_map import PlaceMap
 from helpers.models.banks import warp_wavefronts
 from helpers.models.machine import WARP
 from helpers.models.tiling import shared_loads
 
-ROW_CHUNKS, CHUNK_BYTES, ROWS = 8, 16, 128
+ROW_CHUNKS, CHUNK_BYTES = 8, 16
 
 
 def _quarter_warp(swizzle: bool) -> int:
@@ -19,41 +18,6 @@ def _quarter_warp(swizzle: bool) -> int:
     addresses = np.full(WARP, -1)
     addresses[:8] = (rows * ROW_CHUNKS + chunks) * CHUNK_BYTES
     return warp_wavefronts(addresses, CHUNK_BYTES).count
-
-
-class PlaceMap(Function):
-    """Asks for a map (row, chunk) -> place in the row that is one-to-one and free of conflicts by row and by column."""
-
-    def _problem(self, answer: Any) -> str | None:
-        if problem := self._not_a_map(answer):
-            return problem
-        places = np.array([[answer(row, chunk) for chunk in range(ROW_CHUNKS)] for row in range(ROWS)])
-        for row in range(ROWS):
-            if sorted(places[row]) != list(range(ROW_CHUNKS)):
-                places_of_row = places[row].tolist()
-                return f"in row {row} the eight chunks go to {places_of_row}: each place 0 to 7 must be used once."
-        for chunk in range(ROW_CHUNKS):
-            addresses = np.full(WARP, -1)
-            addresses[:8] = (np.arange(8) * ROW_CHUNKS + places[:8, chunk]) * CHUNK_BYTES
-            count = warp_wavefronts(addresses, CHUNK_BYTES).count
-            if count > 1:
-                lanes = f"eight lanes that read chunk {chunk} of rows 0 to 7"
-                return f"{lanes} still take {count} wavefronts; one is possible."
-        return None
-
-    def _not_a_map(self, answer: Any) -> str | None:
-        """What the base class finds wrong with the answer as a function, apart from its values."""
-        if not callable(answer):
-            return super()._problem(answer)
-        for row, chunk in ((0, 0), (5, 3), (ROWS - 1, ROW_CHUNKS - 1)):
-            value = None
-            try:
-                value = answer(row, chunk)
-            except Exception:
-                pass
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-                return super()._problem(answer)
-        return None
 
 
 EXERCISES = (
