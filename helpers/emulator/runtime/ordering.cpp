@@ -41,8 +41,8 @@ Ordering::Ordering(int ctas, int threads, uint64_t shared_bytes)
 namespace {
 
 void clear(Clock& clock) {
-    clear_lanes(clock.known);
-    clear_lanes(clock.published);
+    clear_components(clock.known);
+    clear_components(clock.published);
 }
 
 void clear(Meeting& meeting) {
@@ -55,7 +55,7 @@ void clear(Meeting& meeting) {
 void Ordering::begin() {
     for (size_t i = 0; i < clocks_.size(); ++i) {
         clear(clocks_[i]);
-        clocks_[i].at(i) = 1;
+        clocks_[i].known[i] = 1;
     }
     for (Meeting& meeting : block_meetings_) clear(meeting);
     for (Meeting& meeting : warp_meetings_) clear(meeting);
@@ -76,22 +76,22 @@ Meeting& Ordering::warp_meeting(const Thread& thread) {
 }
 
 void Ordering::join(Clock& to, const Clock& from) {
-    join_lanes(to.known, from.known);
-    if (has_fences_) join_lanes(to.published, from.published);
+    join_components(to.known, from.known);
+    if (has_fences_) join_components(to.published, from.published);
 }
 
 void Ordering::arrive(Meeting& meeting, Thread& thread) {
     if (meeting.coming.known.empty()) meeting = {Clock(components_), Clock(components_)};
     Clock& clock = clocks_[size_t(thread.clock)];
     join(meeting.coming, clock);
-    clock.at(size_t(thread.clock)) += 1;
+    clock.known[size_t(thread.clock)] += 1;
 }
 
 // What earlier visitors knew is kept: one of them may not have left yet.
 void Ordering::pass(Meeting& meeting) {
     join(meeting.passed, meeting.coming);
-    clear_lanes(meeting.coming.known);
-    if (has_fences_) clear_lanes(meeting.coming.published);
+    clear_components(meeting.coming.known);
+    if (has_fences_) clear_components(meeting.coming.published);
 }
 
 void Ordering::leave(const Meeting& meeting, Thread& thread) { join(clocks_[size_t(thread.clock)], meeting.passed); }
@@ -114,7 +114,7 @@ void Ordering::release_to(Mbarrier& barrier, Thread& thread, bool release) {
     if (release) {
         arrive(meeting, thread);
     } else {
-        join_lanes(meeting.coming.known, clocks_[size_t(thread.clock)].known, first_barrier_ / kClockLanes);
+        join_components(meeting.coming.known, clocks_[size_t(thread.clock)].known, first_barrier_);
     }
 }
 
@@ -122,7 +122,7 @@ void Ordering::phase_completed(const Mbarrier& barrier) {
     if (barrier.component < 0) return;
     Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
     pass(meeting);
-    meeting.passed.at(first_barrier_ + size_t(barrier.component)) = uint32_t(barrier.phase);
+    meeting.passed.known[first_barrier_ + size_t(barrier.component)] = uint32_t(barrier.phase);
 }
 
 void Ordering::acquire_from(const Mbarrier& barrier, Thread& thread) {
@@ -170,7 +170,7 @@ void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op,
                         {-1, line, by}, at, false});
     };
     if (const AsyncWrite* write = marks.write_at(offset)) {
-        const bool is_known = write->time != 0 && clock.at(first_barrier_ + size_t(write->component)) >= write->time;
+        const bool is_known = write->time != 0 && clock.known[first_barrier_ + size_t(write->component)] >= write->time;
         if (!is_known && write->component >= 0) {
             report_it(AsyncConflict::tma_load, Op::store, write->line, write->thread, uint32_t(offset));
         }
@@ -178,7 +178,7 @@ void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op,
     if (op == Op::load) return;
     marks.for_reads(uint32_t(offset), uint32_t(bytes), [&](size_t slot, uint32_t ticket, const AsyncRead& read,
                                                            uint32_t at) {
-        if (clock.at(reader_component(*thread.cta, slot)) >= ticket) return;
+        if (clock.known[reader_component(*thread.cta, slot)] >= ticket) return;
         const bool is_wgmma = slot < size_t(warpgroups_of(threads_));
         report_it(is_wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, read.line, read.thread, at);
     });
@@ -195,18 +195,18 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
     marks.for_reads(offset, bytes, [&](size_t slot, uint32_t ticket, const AsyncRead& read, uint32_t at) {
         const size_t component = reader_component(to, slot);
-        if (ticket > over_[component - first_reader_] || clock.at(component) >= ticket) return;
+        if (ticket > over_[component - first_reader_] || clock.known[component] >= ticket) return;
         const bool is_wgmma = slot < size_t(warpgroups_of(threads_));
         report_it(is_wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, {-1, read.line, read.thread},
                   at);
     });
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
-        if (write.time == 0 || clock.at(first_barrier_ + size_t(write.component)) >= write.time) return;
+        if (write.time == 0 || clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
         report_it(AsyncConflict::tma_load, Op::store, {-1, write.line, write.thread}, at);
     });
     const size_t first_thread = size_t(to.rank * threads_);
     to.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
-        if (clock.at(first_thread + size_t(access.linear())) >= access.tick) return;
+        if (clock.known[first_thread + size_t(access.linear())] >= access.tick) return;
         const int64_t code = to.worker->tracer.site_at(access.site).counter.code;
         report_it(AsyncConflict::thread, op, {code, 0, access.linear()}, at);
     });
@@ -237,7 +237,7 @@ uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, 
         if (write.time == 0) return;   // still under way: found by the asynchronous part
         const size_t component = first_barrier_ + size_t(write.component);
         for (int i = first; i <= last; ++i) {
-            if (clock_of(cta.threads[size_t(i)]).at(component) >= write.time) continue;
+            if (clock_of(cta.threads[size_t(i)]).known[component] >= write.time) continue;
             report_it(i, AsyncConflict::tma_load, {-1, write.line, write.thread}, at, false);
             break;
         }
@@ -247,8 +247,8 @@ uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, 
         const size_t component = size_t(cta.rank * threads_ + access.linear());
         for (int i = first; i <= last; ++i) {
             const Clock& clock = clock_of(cta.threads[size_t(i)]);
-            const bool is_known = clock.at(component) >= access.tick;
-            if (is_known && clock.published_at(component) >= access.tick) continue;
+            const bool is_known = clock.known[component] >= access.tick;
+            if (is_known && clock.published[component] >= access.tick) continue;
             const int64_t code = cta.worker->tracer.site_at(access.site).counter.code;
             report_it(i, AsyncConflict::thread, {code, 0, access.linear()}, at, is_known);
             break;
@@ -262,7 +262,7 @@ uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, 
 
 void Ordering::read_done(Thread& waiter, AsyncReader reader, uint32_t ticket) {
     const size_t component = reader_component(*waiter.cta, reader_slot(waiter, reader));
-    uint32_t& known = clocks_[size_t(waiter.clock)].at(component);
+    uint32_t& known = clocks_[size_t(waiter.clock)].known[component];
     known = std::max(known, ticket);
     uint32_t& over = over_[component - first_reader_];
     over = std::max(over, ticket);
@@ -271,7 +271,8 @@ void Ordering::read_done(Thread& waiter, AsyncReader reader, uint32_t ticket) {
 void Ordering::proxy_fence(Thread& thread) {
     has_fences_ = true;
     Clock& clock = clocks_[size_t(thread.clock)];
-    join_lanes(clock.published, clock.known);
+    join_components(clock.published, clock.known);
+    clock.known[size_t(thread.clock)] += 1;   // what follows is not fenced
 }
 
 // See ordering.h ------------------------------------------------------------------------------------------------

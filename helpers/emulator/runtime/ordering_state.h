@@ -52,12 +52,13 @@ public:
     void read_done(Thread& waiter, AsyncReader reader, uint32_t ticket);
     void proxy_fence(Thread& thread);
 
-    // The clock of a thread: its own component counts its releases, and is the time of its accesses.
+    // The clock of a thread: its own component counts its releases and fences, and is the time of
+    // its accesses.
     const Clock& clock_of(const Thread& thread) const { return clocks_[size_t(thread.clock)]; }
-    uint32_t now(const Thread& thread) const { return clock_of(thread).at(size_t(thread.clock)); }
+    uint32_t now(const Thread& thread) const { return clock_of(thread).known[size_t(thread.clock)]; }
     // Whether a thread knows of an access by another thread of its CTA at that time.
     bool knows(const Thread& thread, int linear, uint32_t time) const {
-        return clock_of(thread).at(size_t(thread.cta->rank * threads_ + linear)) >= time;
+        return clock_of(thread).known[size_t(thread.cta->rank * threads_ + linear)] >= time;
     }
 
 private:

@@ -9,18 +9,22 @@ extern "C" __attribute__((used, visibility("default"))) inline int emulator_uses
 // Addresses ---------------------------------------------------------------------------------------------------------
 
 // The address of a shared variable within the CTA's shared memory, as PTX instructions want it.
-EMULATOR_INLINE uint32_t shared_address(const void* p, EMULATOR_LINE) { return emulator_shared_offset(p, line); }
+EMULATOR_INLINE uint32_t shared_address(const void* pointer, EMULATOR_LINE) {
+    return emulator_shared_offset(pointer, line);
+}
 
 // The address of the same shared variable in CTA number `cta` of the cluster.
 // PTX: mapa.shared::cluster
-EMULATOR_INLINE uint32_t mapa(const void* p, uint32_t cta, EMULATOR_LINE) { return emulator_mapa(p, cta, line); }
+EMULATOR_INLINE uint32_t mapa(const void* pointer, uint32_t cta, EMULATOR_LINE) {
+    return emulator_mapa(pointer, cta, line);
+}
 
 // mbarriers ---------------------------------------------------------------------------------------------------------
 
 // Makes a barrier whose phases end after `arrivals` arrivals.
 // PTX: mbarrier.init
-EMULATOR_INLINE void mbarrier_init(uint64_t* b, uint32_t arrivals, EMULATOR_LINE) {
-    emulator_mbarrier_init(b, arrivals, line);
+EMULATOR_INLINE void mbarrier_init(uint64_t* barrier, uint32_t arrivals, EMULATOR_LINE) {
+    emulator_mbarrier_init(barrier, arrivals, line);
 }
 
 // Shows the barriers that this thread has made to the async proxy and to the other CTAs of the cluster.
@@ -29,55 +33,57 @@ EMULATOR_INLINE void fence_mbarrier_init(EMULATOR_LINE) { emulator_mbarrier_fenc
 
 // Ends the life of a barrier: its memory may be used for something else.
 // PTX: mbarrier.inval
-EMULATOR_INLINE void mbarrier_inval(uint64_t* b, EMULATOR_LINE) { emulator_mbarrier_inval(b, line); }
+EMULATOR_INLINE void mbarrier_inval(uint64_t* barrier, EMULATOR_LINE) { emulator_mbarrier_inval(barrier, line); }
 
 // Arrives: one of the arrivals that the phase waits for. What this thread wrote before is seen by those who wait.
 // PTX: mbarrier.arrive (release, CTA scope)
-EMULATOR_INLINE void mbarrier_arrive(uint64_t* b, EMULATOR_LINE) { emulator_mbarrier_arrive(b, 1, 0, line); }
+EMULATOR_INLINE void mbarrier_arrive(uint64_t* barrier, EMULATOR_LINE) {
+    emulator_mbarrier_arrive(barrier, 1, 0, line);
+}
 
 // Tells the current phase to wait for so many more bytes of asynchronous copies.
 // PTX: mbarrier.expect_tx (relaxed)
-EMULATOR_INLINE void mbarrier_expect_tx(uint64_t* b, uint32_t bytes, EMULATOR_LINE) {
-    emulator_mbarrier_arrive(b, 0, bytes, line);
+EMULATOR_INLINE void mbarrier_expect_tx(uint64_t* barrier, uint32_t bytes, EMULATOR_LINE) {
+    emulator_mbarrier_arrive(barrier, 0, bytes, line);
 }
 
 // Both in one: expects bytes, then arrives.
 // PTX: mbarrier.arrive.expect_tx (release, CTA scope)
-EMULATOR_INLINE void mbarrier_arrive_expect_tx(uint64_t* b, uint32_t bytes, EMULATOR_LINE) {
-    emulator_mbarrier_arrive(b, 1, bytes, line);
+EMULATOR_INLINE void mbarrier_arrive_expect_tx(uint64_t* barrier, uint32_t bytes, EMULATOR_LINE) {
+    emulator_mbarrier_arrive(barrier, 1, bytes, line);
 }
 
 // Arrives at the same barrier of CTA number `cta` of the cluster. Relaxed: it hands over no writes of this thread.
 // That is enough to say "I have finished reading", and a release at cluster scope would flush the thread's writes to
 // all of the GPU first, which costs a quarter of a matmul's speed.
 // PTX: mapa, mbarrier.arrive.relaxed.cluster
-EMULATOR_INLINE void mbarrier_arrive_cluster(uint64_t* b, uint32_t cta, EMULATOR_LINE) {
-    emulator_mbarrier_arrive_cluster(b, cta, false, line);
+EMULATOR_INLINE void mbarrier_arrive_cluster(uint64_t* barrier, uint32_t cta, EMULATOR_LINE) {
+    emulator_mbarrier_arrive_cluster(barrier, cta, false, line);
 }
 
 // The same, and what this thread wrote before is seen by those in the cluster who wait with mbarrier_wait_cluster.
 // PTX: mapa, mbarrier.arrive.release.cluster
-EMULATOR_INLINE void mbarrier_arrive_release_cluster(uint64_t* b, uint32_t cta, EMULATOR_LINE) {
-    emulator_mbarrier_arrive_cluster(b, cta, true, line);
+EMULATOR_INLINE void mbarrier_arrive_release_cluster(uint64_t* barrier, uint32_t cta, EMULATOR_LINE) {
+    emulator_mbarrier_arrive_cluster(barrier, cta, true, line);
 }
 
 // Whether the phase of this parity has ended. May suspend the thread for a while before it says no.
 // PTX: mbarrier.try_wait.parity (acquire, CTA scope)
-EMULATOR_INLINE bool mbarrier_try_wait_parity(uint64_t* b, uint32_t parity, EMULATOR_LINE) {
-    return emulator_mbarrier_wait(b, parity, true, line);
+EMULATOR_INLINE bool mbarrier_try_wait_parity(uint64_t* barrier, uint32_t parity, EMULATOR_LINE) {
+    return emulator_mbarrier_wait(barrier, parity, true, line);
 }
 
 // Waits until the phase of this parity has ended. The hardware suspends the thread between its tries.
 // A new barrier counts as if the phase of parity 1 had ended just before.
 // PTX: mbarrier.try_wait.parity (acquire, CTA scope)
-EMULATOR_INLINE void mbarrier_wait(uint64_t* b, uint32_t parity, EMULATOR_LINE) {
-    emulator_mbarrier_wait(b, parity, false, line);
+EMULATOR_INLINE void mbarrier_wait(uint64_t* barrier, uint32_t parity, EMULATOR_LINE) {
+    emulator_mbarrier_wait(barrier, parity, false, line);
 }
 
 // The same for arrivals from other CTAs of the cluster.
 // PTX: mbarrier.try_wait.parity.acquire.cluster
-EMULATOR_INLINE void mbarrier_wait_cluster(uint64_t* b, uint32_t parity, EMULATOR_LINE) {
-    emulator_mbarrier_wait(b, parity, false, line);
+EMULATOR_INLINE void mbarrier_wait_cluster(uint64_t* barrier, uint32_t parity, EMULATOR_LINE) {
+    emulator_mbarrier_wait(barrier, parity, false, line);
 }
 
 // Barriers of the cluster and of some warps -------------------------------------------------------------------------
