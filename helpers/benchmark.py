@@ -7,6 +7,7 @@ burst      1 s of rest, a spin kernel behind which all launches are queued, then
            9 rounds, kernel and cuBLAS in turn, their order swapped each round. Launches of a slow kernel are fewer, so
            that a burst stays below 40 ms: after that the power cap lowers the clock, and it would be no burst.
 sustained  3 s back to back, in turn, the first 0.6 s of each turn dropped; 6 rounds. The chip is power-capped here.
+Several kernels can share the rounds, and cuBLAS's turn in each (`measure_together`).
 
 Every sample is kept. The headline is the ratio: per round cuBLAS's time over the kernel's, of these the median, with a
 95% interval by order statistics (helpers.intervals). Method is part of the figure, so it stands in the measurement.
@@ -185,28 +186,44 @@ def measure(
     turn_s: float = 3.0,
     seed: int = 0,
 ) -> Measurement:
-    """Measure a kernel that is loaded on the GPU.
+    """Measure a kernel that is loaded on the GPU. See `measure_together`."""
+    return measure_together(bench, [kernel], size, regime, rounds, rest_s, turn_s, seed)[0]
 
-    It is verified on its rung's sizes first; then its result and cuBLAS's, at this very size, are checked before and
+
+def measure_together(
+    bench: Bench,
+    kernels: Sequence[Kernel],
+    size: tuple[int, int, int],
+    regime: str,
+    rounds: int,
+    rest_s: float = 1.0,
+    turn_s: float = 3.0,
+    seed: int = 0,
+) -> list[Measurement]:
+    """Measure kernels that are loaded on the GPU, all in the same rounds: each has its turn, and cuBLAS one for all.
+
+    Each is verified on its rung's sizes first; then its result and cuBLAS's, at this very size, are checked before and
     after they are timed. Raises BenchmarkRefused if one of them is wrong.
     """
     m, n, k = size
-    bench.require_verified(kernel)
+    for kernel in kernels:
+        bench.require_verified(kernel)
     A, B = bench.operands(m, n, k, seed)
-    own_C, cublas_C = empty_matrix(m, n, "cuda"), empty_matrix(m, n, "cuda")
+    cublas_C = empty_matrix(m, n, "cuda")
     plan = bench.cublas.plan(A, B, cublas_C)
     try:
-        ours = Contender(f"{kernel.rung.name}.{kernel.entry}", lambda: kernel(A, B, out=own_C), own_C)
+        ours = [_contender(kernel, A, B) for kernel in kernels]
         theirs = Contender("cuBLAS", plan, cublas_C)
-        for contender in (ours, theirs):
+        for contender in (*ours, theirs):
             contender.C.view(np.uint16).fill(FILLING)   # a NaN that no computation makes
             contender.launch()
             require_right(contender, A, B, "before it was timed")
+        launches = [contender.launch for contender in ours]
         if regime == "burst":
-            result = burst_rounds(bench.timer, ours.launch, theirs.launch, rounds, rest_s)
+            results = burst_together(bench.timer, launches, theirs.launch, rounds, rest_s)
         else:
-            result = sustained_rounds(bench.timer, ours.launch, theirs.launch, rounds, turn_s)
-        for contender in (ours, theirs):
+            results = sustained_together(bench.timer, launches, theirs.launch, rounds, turn_s)
+        for contender in (*ours, theirs):
             require_right(contender, A, B, "after it was timed")
         cublas_method = {
             "cublas_algorithm": dict(plan.algorithm),
@@ -215,6 +232,21 @@ def measure(
         }
     finally:
         plan.close()
+    extra = {"inputs": "N(0,1)", "seed": seed, **cublas_method}
+    if len(kernels) > 1:
+        extra["measured_with"] = [contender.name for contender in ours]
+    return [_measurement(kernel, size, regime, result, extra) for kernel, result in zip(kernels, results, strict=True)]
+
+
+def _contender(kernel: Kernel, A: Any, B: Any) -> Contender:
+    C = empty_matrix(A.shape[0], B.shape[1], "cuda")
+    return Contender(f"{kernel.rung.name}.{kernel.entry}", lambda: kernel(A, B, out=C), C)
+
+
+def _measurement(
+    kernel: Kernel, size: tuple[int, int, int], regime: str, result: Rounds, method: Mapping[str, Any]
+) -> Measurement:
+    m, n, k = size
     power, temperature, reasons, notes = summarize(result.telemetry)
     clocks = [clock for clock in result.samples.kernel_clock_mhz if clock is not None]
     info = device.device_info()
@@ -232,7 +264,7 @@ def measure(
         n=n,
         k=k,
         regime=regime,
-        method={**result.method, "inputs": "N(0,1)", "seed": seed, **cublas_method},
+        method={**result.method, **method},
         samples=result.samples,
         sm_clock_mhz=median(clocks) if clocks else None,
         power_w=power,
@@ -244,77 +276,103 @@ def measure(
     )
 
 
+class _Series:
+    """What one launch function gave, round by round."""
+
+    def __init__(self) -> None:
+        self.ms: list[tuple[float, ...]] = []
+        self.clocks: list[float | None] = []
+        self.telemetry: list[Telemetry] = []
+
+
+def _rounds(kernel: _Series, cublas: _Series, method: dict[str, Any]) -> Rounds:
+    samples = Samples(tuple(kernel.ms), tuple(cublas.ms), tuple(kernel.clocks), tuple(cublas.clocks))
+    return Rounds(samples, tuple(kernel.telemetry), {**method, "order": "in turn, swapped each round"})
+
+
 def burst_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, rest_s: float = 1.0) -> Rounds:
-    """Bursts in turn, the order swapped each round. Needs no GPU itself: `timer` does the timing."""
-    launches, spin_ms = {}, SPIN_MS
-    for name, launch in (("kernel", kernel), ("cublas", cublas)):
-        single = timer.burst(launch, 1, 0.0, SPIN_MS)
-        launches[name] = launch_count(single.ms)
-        warm = timer.burst(launch, launches[name], 0.0, SPIN_MS)   # warms up, and shows how long queueing takes
-        if launches[name] > 1:
-            launches[name] = min(launches[name], launch_count(warm.ms))
+    """Bursts of one kernel and cuBLAS in turn. See `burst_together`."""
+    return burst_together(timer, [kernel], cublas, rounds, rest_s)[0]
+
+
+def burst_together(
+    timer: Timer, kernels: Sequence[Launch], cublas: Launch, rounds: int, rest_s: float = 1.0
+) -> list[Rounds]:
+    """Bursts in turn, the order swapped each round; a result per kernel. `timer` does the timing."""
+    everyone = (*kernels, cublas)
+    launches, spin_ms = [], SPIN_MS
+    for launch in everyone:
+        count = launch_count(timer.burst(launch, 1, 0.0, SPIN_MS).ms)
+        warm = timer.burst(launch, count, 0.0, SPIN_MS)   # warms up, and shows how long queueing takes
+        launches.append(min(count, launch_count(warm.ms)) if count > 1 else count)
         spin_ms = max(spin_ms, spin_for(warm.queue_ms))
-    samples: dict[str, list] = {"kernel": [], "cublas": []}
-    clocks: dict[str, list] = {"kernel": [], "cublas": []}
-    telemetry, queue_ms, hidden = [], 0.0, True
+    series = [_Series() for _ in everyone]
+    queue_ms, hidden = [0.0] * len(everyone), [True] * len(everyone)
+    turns = list(enumerate(everyone))
     for index in range(rounds):
-        order = (("kernel", kernel), ("cublas", cublas))
-        for name, launch in order if index % 2 == 0 else order[::-1]:
-            burst = timer.burst(launch, launches[name], rest_s, spin_ms)
-            samples[name].append((burst.ms,))
-            clocks[name].append(burst.sm_clock_mhz)
-            queue_ms = max(queue_ms, burst.queue_ms)
-            hidden &= burst.queue_ms < spin_ms + (launches[name] - 1) * burst.ms   # queued before the last one's turn
-            if name == "kernel":
-                telemetry.append(burst.telemetry)
-    method = {
-        "rounds": rounds,
-        "rest_s": rest_s,
-        "spin_ms": spin_ms,
-        "kernel_launches": launches["kernel"],
-        "cublas_launches": launches["cublas"],
-        "longest_queue_ms": round(queue_ms, 3),
-        "launches_hidden": hidden,
-        "order": "in turn, swapped each round",
-    }
-    return Rounds(
-        Samples(*(tuple(part[name]) for part in (samples, clocks) for name in ("kernel", "cublas"))),
-        tuple(telemetry),
-        method,
-    )
+        for who, launch in turns if index % 2 == 0 else turns[::-1]:
+            burst = timer.burst(launch, launches[who], rest_s, spin_ms)
+            series[who].ms.append((burst.ms,))
+            series[who].clocks.append(burst.sm_clock_mhz)
+            series[who].telemetry.append(burst.telemetry)
+            queue_ms[who] = max(queue_ms[who], burst.queue_ms)
+            # queued before the last one's turn
+            hidden[who] &= burst.queue_ms < spin_ms + (launches[who] - 1) * burst.ms
+    return [
+        _rounds(
+            series[who],
+            series[-1],
+            {
+                "rounds": rounds,
+                "rest_s": rest_s,
+                "spin_ms": spin_ms,
+                "kernel_launches": launches[who],
+                "cublas_launches": launches[-1],
+                "longest_queue_ms": round(max(queue_ms[who], queue_ms[-1]), 3),
+                "launches_hidden": hidden[who] and hidden[-1],
+            },
+        )
+        for who in range(len(kernels))
+    ]
 
 
 def sustained_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, turn_s: float = 3.0) -> Rounds:
+    """Turns of one kernel and cuBLAS. See `sustained_together`."""
+    return sustained_together(timer, [kernel], cublas, rounds, turn_s)[0]
+
+
+def sustained_together(
+    timer: Timer, kernels: Sequence[Launch], cublas: Launch, rounds: int, turn_s: float = 3.0
+) -> list[Rounds]:
     """Turns of back-to-back launches, the order swapped each round. A sample is the mean of a chunk of about 50 ms."""
-    chunk = {}
-    for name, launch in (("kernel", kernel), ("cublas", cublas)):
+    everyone = (*kernels, cublas)
+    chunk = []
+    for launch in everyone:
         timer.burst(launch, 1, 0.0, SPIN_MS)
-        chunk[name] = max(1, round(CHUNK_MS / timer.burst(launch, 1, 0.0, SPIN_MS).ms))
+        chunk.append(max(1, round(CHUNK_MS / timer.burst(launch, 1, 0.0, SPIN_MS).ms)))
     drop_s = min(DROP_S, turn_s / 3)
-    samples: dict[str, list] = {"kernel": [], "cublas": []}
-    clocks: dict[str, list] = {"kernel": [], "cublas": []}
-    telemetry: list[Telemetry] = []
+    series = [_Series() for _ in everyone]
+    turns = list(enumerate(everyone))
     for index in range(rounds):
-        order = (("kernel", kernel), ("cublas", cublas))
-        for name, launch in order if index % 2 == 0 else order[::-1]:
-            turn = timer.turn(launch, turn_s, drop_s, chunk[name])
-            samples[name].append(turn.samples_ms)
-            clocks[name].append(median(turn.clocks_mhz) if turn.clocks_mhz else None)
-            if name == "kernel":
-                telemetry.extend(turn.telemetry)
-    method = {
-        "rounds": rounds,
-        "turn_s": turn_s,
-        "dropped_s": drop_s,
-        "kernel_launches_per_sample": chunk["kernel"],
-        "cublas_launches_per_sample": chunk["cublas"],
-        "order": "in turn, swapped each round",
-    }
-    return Rounds(
-        Samples(*(tuple(part[name]) for part in (samples, clocks) for name in ("kernel", "cublas"))),
-        tuple(telemetry),
-        method,
-    )
+        for who, launch in turns if index % 2 == 0 else turns[::-1]:
+            turn = timer.turn(launch, turn_s, drop_s, chunk[who])
+            series[who].ms.append(turn.samples_ms)
+            series[who].clocks.append(median(turn.clocks_mhz) if turn.clocks_mhz else None)
+            series[who].telemetry.extend(turn.telemetry)
+    return [
+        _rounds(
+            series[who],
+            series[-1],
+            {
+                "rounds": rounds,
+                "turn_s": turn_s,
+                "dropped_s": drop_s,
+                "kernel_launches_per_sample": chunk[who],
+                "cublas_launches_per_sample": chunk[-1],
+            },
+        )
+        for who in range(len(kernels))
+    ]
 
 
 def launch_count(ms: float) -> int:

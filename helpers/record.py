@@ -4,8 +4,9 @@
     python -m helpers.record --rungs 1 2 3 --sizes 4096 --regimes burst sustained
     python -m helpers.record --list                                              what would be measured, and how long
 
-It needs a GPU. What has a recording of the very same code, of the same GPU and with as many rounds, is skipped, so an
-interrupted run goes on where it stopped: Ctrl-C loses only the measurement at hand.
+It needs a GPU. Rungs of one size and regime share their rounds, and cuBLAS's turn in each. What has a recording of the
+very same code, of the same GPU and with as many rounds, is skipped, so an interrupted run goes on where it stopped:
+Ctrl-C loses only the measurements at hand.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from helpers import device
@@ -23,7 +25,7 @@ from helpers.benchmark import (
     Bench,
     BenchmarkRefused,
     check_options,
-    measure,
+    measure_together,
 )
 from helpers.device import Device
 from helpers.entry import Parser, guarded
@@ -68,15 +70,17 @@ class Job:
 def plan_jobs(
     rungs: Iterable[Rung], sizes: Iterable[int], regimes: Iterable[str], twin_limit: int = TWIN_LIMIT
 ) -> list[Job]:
-    """Every combination, by size (so that the matrices are made once), then rung. Twins stop at `twin_limit`.
+    """Every combination, by size (the matrices are made once), then regime, then rung. Twins stop at `twin_limit`.
 
     Raises ArgumentError for a size that does not suit a rung, or an unknown regime.
     """
-    jobs = []
+    jobs: list[Job] = []
+    rungs, regimes = tuple(rungs), tuple(regimes)
     for regime in regimes:
         if regime not in REGIMES:
             raise ArgumentError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
     for size in sizes:
+        entries = []
         for rung in rungs:
             if size < 1 or any(size % multiple for multiple in rung.multiples):
                 multiple = max(rung.multiples)
@@ -84,7 +88,8 @@ def plan_jobs(
                 raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
             for entry in (rung.entry, *rung.twins):
                 if entry == rung.entry or size <= twin_limit:
-                    jobs.extend(Job(rung, entry, size, regime) for regime in regimes)
+                    entries.append((rung, entry))
+        jobs.extend(Job(rung, entry, size, regime) for regime in regimes for rung, entry in entries)
     return jobs
 
 
@@ -109,10 +114,14 @@ def is_current(path: Path, code_hash: str, info: Device, rounds: int) -> bool:
     )
 
 
-def estimate_s(regime: str, rounds: int, rest_s: float, turn_s: float) -> float:
-    """Seconds that a measurement takes, roughly."""
-    each = rest_s + BURST_LIMIT_MS / 1e3 if regime == "burst" else turn_s
-    return 2 * rounds * each + OVERHEAD_S
+def estimate_s(jobs: Sequence[Job], rounds: dict[str, int], rest_s: float, turn_s: float) -> float:
+    """Seconds that the jobs take, roughly: a turn each a round, and one of cuBLAS's for those of a size and regime."""
+    total = 0.0
+    for (_, regime), group in groupby(jobs, key=lambda job: (job.size, job.regime)):
+        each = rest_s + BURST_LIMIT_MS / 1e3 if regime == "burst" else turn_s
+        count = len(list(group))
+        total += (count + 1) * rounds[regime] * each + count * OVERHEAD_S
+    return total
 
 
 def run_jobs(
@@ -122,34 +131,52 @@ def run_jobs(
     rounds: dict[str, int],
     *,
     load_kernel: Callable[[Job], Kernel],
-    measure_job: Callable[[Kernel, Job], Measurement],
+    measure_jobs: Callable[[list[Kernel], list[Job]], list[Measurement]],
     force: bool = False,
     report: Callable[[str], None] = print,
 ) -> int:
     """Measure and write what is not current. Returns how many jobs failed: each is reported, and the rest goes on.
 
-    load_kernel, measure_job: do the work; tests pass fakes. rounds: by regime.
+    load_kernel, measure_jobs: do the work, the latter for jobs of one size and regime; tests pass fakes.
+    rounds: by regime.
     """
     failed = 0
-    for index, job in enumerate(jobs, 1):
-        begun = time.perf_counter()
-        prefix = f"[{index}/{len(jobs)}] {job.name}:"
-        path = job_path(job, info, directory)
-        try:
-            kernel = load_kernel(job)
-            if not force and is_current(path, kernel.code_hash, info, rounds[job.regime]):
-                report(f"{prefix} is current")
+    numbers = {job: f"[{index}/{len(jobs)}] {job.name}:" for index, job in enumerate(jobs, 1)}
+    for _, group in groupby(jobs, key=lambda job: (job.size, job.regime)):
+        waiting: list[tuple[Job, Kernel]] = []
+        for job in group:
+            try:
+                kernel = load_kernel(job)
+                if not force and is_current(job_path(job, info, directory), kernel.code_hash, info, rounds[job.regime]):
+                    report(f"{numbers[job]} is current")
+                else:
+                    waiting.append((job, kernel))
+            except RecordError as error:
+                failed += 1
+                report(f"{numbers[job]} {error}")
+        batches = [waiting] if waiting else []
+        while batches:
+            batch = batches.pop(0)
+            begun = time.perf_counter()
+            try:
+                measurements = measure_jobs([kernel for _, kernel in batch], [job for job, _ in batch])
+            except BenchmarkRefused as error:
+                if len(batch) > 1:   # one of them is wrong: it is refused alone
+                    batches = [[pair] for pair in batch]
+                    continue
+                failed += 1
+                report(f"{numbers[batch[0][0]]} refused: {error}")
                 continue
-            measurement = measure_job(kernel, job)
-            write_record(measurement, path=path)
-        except BenchmarkRefused as error:
-            failed += 1
-            report(f"{prefix} refused: {error}")
-        except RecordError as error:
-            failed += 1
-            report(f"{prefix} {error}")
-        else:
-            report(f"{prefix} {describe(measurement)}; {time.perf_counter() - begun:.0f} s -> {display(path)}")
+            seconds = time.perf_counter() - begun
+            for (job, _), measurement in zip(batch, measurements, strict=True):
+                path = job_path(job, info, directory)
+                try:
+                    write_record(measurement, path=path)
+                except RecordError as error:
+                    failed += 1
+                    report(f"{numbers[job]} {error}")
+                else:
+                    report(f"{numbers[job]} {describe(measurement)}; {seconds / len(batch):.0f} s -> {display(path)}")
     return failed
 
 
@@ -204,7 +231,7 @@ def _run(options: argparse.Namespace) -> int:
     rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
     jobs = plan_jobs(rungs, options.sizes, options.regimes, options.twin_limit)
     rounds = {"burst": options.rounds or BURST_ROUNDS, "sustained": options.rounds or SUSTAINED_ROUNDS}
-    total = sum(estimate_s(job.regime, rounds[job.regime], options.rest, options.turn) for job in jobs)
+    total = estimate_s(jobs, rounds, options.rest, options.turn)
     if options.list:
         for job in jobs:
             print(job.name)
@@ -230,8 +257,14 @@ def _run(options: argparse.Namespace) -> int:
             info,
             rounds,
             load_kernel=lambda job: load(job.rung, backend="cuda", entry=job.entry),
-            measure_job=lambda kernel, job: measure(
-                bench, kernel, (job.size,) * 3, job.regime, rounds[job.regime], options.rest, options.turn
+            measure_jobs=lambda kernels, group: measure_together(
+                bench,
+                kernels,
+                (group[0].size,) * 3,
+                group[0].regime,
+                rounds[group[0].regime],
+                options.rest,
+                options.turn,
             ),
             force=options.force,
             report=report,

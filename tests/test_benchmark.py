@@ -64,6 +64,22 @@ def test_burst_interleaves_and_swaps_the_order_each_round():
     assert {call[0] for call in untimed} == {kernel, cublas}, "both are warmed up before the first round"
 
 
+def test_kernels_measured_together_share_the_turns_of_cublas():
+    def other():
+        pass
+
+    timer = FakeTimer({kernel: 0.5, other: 100.0, cublas: 0.2})
+    first, second = bm.burst_together(timer, [kernel, other], cublas, rounds=2, rest_s=1.0)
+    timed = [call[:2] for call in timer.calls if call[2] == 1.0]
+    assert timed == [(kernel, 16), (other, 1), (cublas, 16), (cublas, 16), (other, 1), (kernel, 16)]
+    assert first.samples.cublas_ms == second.samples.cublas_ms == ((0.2,),) * 2
+    assert first.samples.kernel_ms == ((0.5,),) * 2 and second.samples.kernel_ms == ((100.0,),) * 2
+    assert (first.method["kernel_launches"], second.method["kernel_launches"]) == (16, 1)
+    first, second = bm.sustained_together(timer, [kernel, other], cublas, rounds=2, turn_s=3.0)
+    assert [call[0] for call in timer.calls if call[1] == 3.0] == [kernel, other, cublas, cublas, other, kernel]
+    assert (first.method["kernel_launches_per_sample"], second.method["kernel_launches_per_sample"]) == (100, 1)
+
+
 def test_slow_kernels_are_launched_less_often_and_the_method_says_so():
     timer = FakeTimer({kernel: 340.0, cublas: 7.0})
     result = bm.burst_rounds(timer, kernel, cublas, rounds=2)
@@ -432,7 +448,8 @@ def jobs_of(*names, sizes=(1024,), regimes=("burst",), twin_limit=4096):
 def run(jobs, tmp_path, measure_job, code_hash="0123456789abcdef", **options):
     lines = []
     failed = record.run_jobs(
-        jobs, tmp_path, H200, {"burst": 9, "sustained": 6}, measure_job=measure_job, report=lines.append,
+        jobs, tmp_path, H200, {"burst": 9, "sustained": 6}, report=lines.append,
+        measure_jobs=lambda kernels, jobs: [measure_job(*pair) for pair in zip(kernels, jobs, strict=True)],
         load_kernel=lambda job: SimpleNamespace(code_hash=code_hash), **options,
     )
     return failed, lines
@@ -475,8 +492,8 @@ def test_every_measurement_is_written_at_once_and_not_made_twice(tmp_path):
     assert len(changed) == 3, "other code is measured again"
 
 
-def test_an_interrupted_run_loses_only_the_measurement_at_hand(tmp_path):
-    jobs, done = jobs_of(1, 2), []
+def test_an_interrupted_run_loses_only_the_measurements_at_hand(tmp_path):
+    jobs, done = jobs_of(2, sizes=(1024, 2048, 4096)), []
     measure_job = fake_measure(done)
 
     def interrupted(kernel, job):
@@ -489,7 +506,23 @@ def test_an_interrupted_run_loses_only_the_measurement_at_hand(tmp_path):
     assert len(records.load_records(tmp_path)) == 2
     rest = []
     run(jobs, tmp_path, fake_measure(rest))
-    assert rest == ["02_smem_tiling 1024 burst"]
+    assert rest == ["02_smem_tiling 4096 burst"]
+
+
+def test_rungs_of_one_size_and_regime_are_measured_together(tmp_path):
+    jobs, groups = jobs_of(1, 2, sizes=(1024, 2048), regimes=("burst", "sustained")), []
+    measure_job = fake_measure([])
+
+    def measure_jobs(kernels, group):
+        groups.append({(job.size, job.regime) for job in group} | {len(group)})
+        return [measure_job(kernel, job) for kernel, job in zip(kernels, group, strict=True)]
+
+    record.run_jobs(
+        jobs, tmp_path, H200, {"burst": 9, "sustained": 6}, measure_jobs=measure_jobs, report=lambda line: None,
+        load_kernel=lambda job: SimpleNamespace(code_hash="0" * 16),
+    )
+    sizes = [(1024, "burst"), (1024, "sustained"), (2048, "burst"), (2048, "sustained")]
+    assert groups == [{pair, 3} for pair in sizes] and len(records.load_records(tmp_path)) == 12
 
 
 def test_a_recording_with_fewer_rounds_or_of_another_gpu_is_not_current(tmp_path):
@@ -511,7 +544,7 @@ def test_a_refused_kernel_does_not_stop_the_others(tmp_path):
         return measure_job(kernel, job)
 
     failed, lines = run(jobs, tmp_path, refuse_first)
-    assert failed == 1 and len(done) == 2
+    assert failed == 1 and set(done) == {"01_coalescing 1024 burst", "02_smem_tiling 1024 burst"}
     assert "[2/3] 01_coalescing.matmul_uncoalesced 1024 burst: refused: it is wrong." in lines
 
 
