@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from helpers.errors import ArgumentError
+from helpers.models.swizzle import Swizzle
 
 UNIT = 16                # bytes: addresses and offsets go into the descriptor divided by it
 LIMIT = UNIT << 14       # the fields have 14 bits
@@ -92,11 +93,6 @@ def decode(bits: int) -> Descriptor:
     return Descriptor(address, leading, stride, SWIZZLES[SWIZZLE.of(bits)])
 
 
-def swizzled(addresses: np.ndarray) -> np.ndarray:
-    """The 128-byte swizzle: bits 4-6 of an address, the chunk, are XORed with bits 7-9, the row."""
-    return addresses ^ (addresses >> 7 & 7) << 4
-
-
 def operand_bytes(descriptor: Descriptor, extent: int, major: str) -> np.ndarray:
     """The byte of shared memory where each element of an operand begins, int, shape (extent, 16).
 
@@ -123,7 +119,7 @@ def operand_bytes(descriptor: Descriptor, extent: int, major: str) -> np.ndarray
             offsets = mn // 8 * stride + mn % 8 * 128 + k * ELEMENT_BYTES
         else:
             offsets = mn // ROW * leading + k // 8 * stride + k % 8 * 128 + mn % ROW * ELEMENT_BYTES
-        return swizzled(descriptor.address + offsets)
+        return Swizzle("128B")(descriptor.address + offsets)
     inner, outer = (k, mn) if major == "K" else (mn, k)
     return (
         descriptor.address + mn // 8 * stride + k // 8 * leading + outer % 8 * UNIT + inner % 8 * ELEMENT_BYTES
