@@ -13,6 +13,7 @@ from helpers.models.register_tile import RegisterTile
 from helpers.models.swizzle import MODES, Swizzle
 from helpers.plots import figure
 from helpers.plots.swizzle import address_bits, chunk_places, wavefront_chart
+from helpers.variants import variant
 
 SWIZZLED = [mode for mode in MODES if mode != "none"]
 SIZE = (128, 256, 64)
@@ -119,6 +120,11 @@ def test_the_kernel_keeps_its_chunks_where_the_model_says():
 
 def test_without_the_xor_the_machine_code_is_that_of_rung_3():
     assert load("04_swizzling", defines={"SWIZZLE": 0}).code_hash == load("03_register_tiling").code_hash
+
+
+def test_an_unswizzled_b_saves_registers_as_exercise_04_3_says():
+    without = load(4, file=variant(4, *solution_of(find_exercise("04.3")), name="b_without_xor"))
+    assert without.report.registers < load(4).report.registers
 
 
 # --- the pictures
