@@ -11,7 +11,10 @@ _LABEL = re.compile(r"^(\.L_x_\d+):", re.MULTILINE)
 
 
 def inner_loop(sass: str, opcode: str = "FFMA") -> str:
-    """The lines of the innermost loop with the most `opcode` instructions, from its label to its branch back.
+    """The lines of the innermost loop with `opcode` (of several, with the most), from its label to its branch back.
+
+    It may hold smaller loops without that instruction, such as one that waits for a barrier. What lies behind the
+    program's end (EXIT) and jumps back is no loop: the compiler keeps there what is seldom needed.
 
     Raises ArgumentError if no loop has such an instruction.
     """
@@ -25,15 +28,16 @@ def inner_loop(sass: str, opcode: str = "FFMA") -> str:
             target = re.search(r"\.L_x_\d+", found[2])
             if target and target[0] in labels:
                 loops.append((labels[target[0]], number))
+    bodies = {(first, last): "\n".join(lines[first : last + 1]) for first, last in loops}
+    tables = {loop: opcode_counts(body) for loop, body in bodies.items()}
+    counts = {loop: table[opcode] for loop, table in tables.items() if table[opcode] and not table["EXIT"]}
     innermost = [
-        (first, last) for first, last in loops
-        if not any((a, b) != (first, last) and first <= a and b <= last for a, b in loops)
+        (first, last) for first, last in counts
+        if not any((a, b) != (first, last) and first <= a and b <= last for a, b in counts)
     ]
-    bodies = ["\n".join(lines[first : last + 1]) for first, last in innermost]
-    best = max(bodies, key=lambda body: opcode_counts(body)[opcode], default="")
-    if opcode_counts(best)[opcode] == 0:
+    if not innermost:
         raise ArgumentError(f"opcode {opcode!r} is in no loop of this code: give one that is, such as 'FFMA'.")
-    return best
+    return bodies[max(innermost, key=counts.__getitem__)]
 
 
 def opcode_counts(sass: str, suffixes: bool = False) -> "Counter[str]":

@@ -44,3 +44,26 @@ def test_code_without_such_a_loop_is_refused():
 def test_the_kernels_loops(rung, products):
     """What notebooks 1 to 3 say of the compiler's loops: unrolled by 16, by 32, and 8 steps of an 8 x 16 tile."""
     assert opcode_counts(inner_loop(load(rung, "emulator").sass))["FFMA"] == products
+
+
+WAITING = """.L_x_1:
+        /*0010*/                   HGMMA.64x128x16.F32.BF16 R24, gdesc[UR24].tnspB, R24 ;
+        /*0020*/                   BRA `(.L_x_3) ;
+.L_x_2:
+        /*0030*/               @P0 BRA.U.ANY `(.L_x_2) ;
+        /*0040*/               @P0 BRA `(.L_x_1) ;
+        /*0050*/                   HGMMA.64x128x16.F32.BF16 R24, gdesc[UR24].tnspB, R24 ;
+        /*0060*/                   EXIT ;
+.L_x_3:
+        /*0070*/                   BRA `(.L_x_1) ;
+"""
+
+
+def test_a_loop_may_hold_others_and_what_lies_behind_the_end_is_none():
+    body = inner_loop(WAITING, "HGMMA")
+    assert body.splitlines()[-1].strip().startswith("/*0040*/") and opcode_counts(body)["HGMMA"] == 1
+
+
+def test_the_loop_of_rung_6_multiplies_two_steps():
+    counts = opcode_counts(inner_loop(load(6, "emulator").sass, "HGMMA"))
+    assert (counts["HGMMA"], counts["UTMALDG"], counts["LDS"], counts["FFMA"]) == (8, 6, 0, 0)
