@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from emulator_support import compiled, marked_line
 from test_emulator_sync import EACH_SCHEDULE
+from test_emulator_wgmma import gemm
 
 from helpers.tensor_map import tensor_map
 
@@ -62,3 +63,11 @@ def test_a_missing_link_is_named(schedule, seed, fault, kind, thread, tma):
     stuck = fault == 2 and any(report.kind == "deadlock" for report in run.reports)
     assert stuck or any(message.startswith(either) for message in messages), run.reports
     assert all(message.endswith(".") and "\n" not in message for message in messages)
+
+
+@EACH_SCHEDULE
+def test_one_warp_does_not_speak_for_its_warpgroup(schedule, seed):
+    _, run = gemm(bug=18, counters=True, schedule=schedule, seed=seed)
+    races = [report for report in run.reports if report.kind == "async_race"]
+    assert races, run.reports
+    assert "wgmma_wait_group speaks only for the warp that waits" in races[0].message

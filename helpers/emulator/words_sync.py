@@ -290,8 +290,11 @@ _ASYNC_ACTORS = ("the TMA load", "wgmma", "the TMA store", "a thread")
 def _async_race(raw: RawReport, context: Context) -> str:
     first = f"{_ASYNC_ACTORS[raw.values[1]]} of {context.at(raw.other)}"
     second = f"{_ASYNC_ACTORS[raw.values[0]]} of {context.at(raw.place)}"
+    reason = "no barrier orders the two"
+    if _ASYNC_ACTORS[raw.values[1]] == "wgmma":
+        reason += ", for all warps of the warpgroup (wgmma_wait_group speaks only for the warp that waits)"
     return (
-        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, and no barrier orders the two: "
+        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, and {reason}: "
         f"{context.shared_place(raw.offset)}; {who(raw, context)}, after {context.thread(raw.other.thread)}."
     )
 

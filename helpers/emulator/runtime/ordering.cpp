@@ -23,19 +23,20 @@ AsyncConflict::Actor actor_of(AsyncReader reader) {
 Ordering::Ordering(int ctas, int threads, uint64_t shared_bytes)
     : ctas_(ctas),
       threads_(threads),
-      slots_(warpgroups_of(threads) + warps_of(threads)),
+      warps_(warps_of(threads)),
+      readers_(warpgroups_of(threads) + warps_),
       first_barrier_(rounded_up(size_t(ctas * threads))),
       first_reader_(first_barrier_ + size_t(ctas * kBarriers)),
-      components_(rounded_up(first_reader_ + size_t(ctas * slots_))),
+      components_(rounded_up(first_reader_ + size_t(ctas * 2 * warps_))),
       clocks_(size_t(ctas * threads), Clock(components_)),
       cluster_meeting_{Clock(components_), Clock(components_)},
-      tickets_(size_t(ctas * slots_)),
-      over_(tickets_.size()) {
+      tickets_(size_t(ctas * readers_)),
+      over_(size_t(ctas * 2 * warps_)) {
     const Meeting empty{Clock(components_), Clock(components_)};
     block_meetings_.assign(size_t(ctas), empty);
-    warp_meetings_.resize(size_t(ctas * warps_of(threads)));
+    warp_meetings_.resize(size_t(ctas * warps_));
     barrier_meetings_.resize(size_t(ctas * kBarriers));
-    for (int i = 0; i < ctas; ++i) marks_.emplace_back(shared_bytes, slots_);
+    for (int i = 0; i < ctas; ++i) marks_.emplace_back(shared_bytes, readers_);
 }
 
 namespace {
@@ -70,7 +71,7 @@ void Ordering::begin() {
 // Barriers ------------------------------------------------------------------------------------------------------
 
 Meeting& Ordering::warp_meeting(const Thread& thread) {
-    Meeting& meeting = warp_meetings_[size_t(thread.cta->rank * warps_of(threads_) + thread.warp)];
+    Meeting& meeting = warp_meetings_[size_t(thread.cta->rank * warps_ + thread.warp)];
     if (meeting.coming.known.empty()) meeting = {Clock(components_), Clock(components_)};
     return meeting;
 }
@@ -132,12 +133,39 @@ void Ordering::acquire_from(const Mbarrier& barrier, Thread& thread) {
 
 // Asynchronous accesses -----------------------------------------------------------------------------------------
 
-size_t Ordering::reader_slot(const Thread& thread, AsyncReader reader) const {
-    return size_t(reader == AsyncReader::wgmma ? thread.warp / 4 : warpgroups_of(threads_) + thread.warp);
+size_t Ordering::reader_of(const Thread& thread, AsyncReader kind) const {
+    return size_t(kind == AsyncReader::wgmma ? thread.warp / 4 : warpgroups_of(threads_) + thread.warp);
 }
 
-size_t Ordering::reader_component(const Cta& cta, size_t slot) const {
-    return first_reader_ + size_t(cta.rank * slots_) + slot;
+bool Ordering::is_wgmma(size_t reader) const { return reader < size_t(warpgroups_of(threads_)); }
+
+void Ordering::components_of(const Cta& cta, size_t reader, size_t& first, size_t& last) const {
+    const size_t begin = first_reader_ + size_t(cta.rank * 2 * warps_);
+    if (is_wgmma(reader)) {
+        first = begin + reader * 4;
+        last = std::min(first + 3, begin + size_t(warps_) - 1);
+    } else {
+        first = last = begin + size_t(warps_) + reader - size_t(warpgroups_of(threads_));
+    }
+}
+
+bool Ordering::knows_read(const Clock& clock, const Cta& cta, size_t reader, uint32_t ticket) const {
+    size_t first, last;
+    components_of(cta, reader, first, last);
+    for (size_t component = first; component <= last; ++component) {
+        if (clock.known[component] < ticket) return false;
+    }
+    return true;
+}
+
+// Whether some thread has waited for a read.
+bool Ordering::is_over(const Cta& cta, size_t reader, uint32_t ticket) const {
+    size_t first, last;
+    components_of(cta, reader, first, last);
+    for (size_t component = first; component <= last; ++component) {
+        if (over_[component - first_reader_] >= ticket) return true;
+    }
+    return false;
 }
 
 void Ordering::threads_of(const Thread& issuer, AsyncReader reader, int& first, int& last) const {
@@ -176,11 +204,10 @@ void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op,
         }
     }
     if (op == Op::load) return;
-    marks.for_reads(uint32_t(offset), uint32_t(bytes), [&](size_t slot, uint32_t ticket, const AsyncRead& read,
+    marks.for_reads(uint32_t(offset), uint32_t(bytes), [&](size_t reader, uint32_t ticket, const AsyncRead& read,
                                                            uint32_t at) {
-        if (clock.known[reader_component(*thread.cta, slot)] >= ticket) return;
-        const bool is_wgmma = slot < size_t(warpgroups_of(threads_));
-        report_it(is_wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, read.line, read.thread, at);
+        if (knows_read(clock, *thread.cta, reader, ticket)) return;
+        report_it(is_wgmma(reader) ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, read.line, read.thread, at);
     });
 }
 
@@ -193,12 +220,10 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
                         false});
     };
     // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
-    marks.for_reads(offset, bytes, [&](size_t slot, uint32_t ticket, const AsyncRead& read, uint32_t at) {
-        const size_t component = reader_component(to, slot);
-        if (ticket > over_[component - first_reader_] || clock.known[component] >= ticket) return;
-        const bool is_wgmma = slot < size_t(warpgroups_of(threads_));
-        report_it(is_wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, {-1, read.line, read.thread},
-                  at);
+    marks.for_reads(offset, bytes, [&](size_t reader, uint32_t ticket, const AsyncRead& read, uint32_t at) {
+        if (!is_over(to, reader, ticket) || knows_read(clock, to, reader, ticket)) return;
+        report_it(is_wgmma(reader) ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load,
+                  {-1, read.line, read.thread}, at);
     });
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
         if (write.time == 0 || clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
@@ -254,14 +279,15 @@ uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, 
             break;
         }
     });
-    const size_t slot = reader_slot(issuer, reader);
-    const uint32_t ticket = ++tickets_[reader_component(cta, slot) - first_reader_];
-    marks.add_read(slot, ticket, offset, bytes, {line, issuer.linear});
+    const size_t number = reader_of(issuer, reader);
+    const uint32_t ticket = ++tickets_[size_t(cta.rank * readers_) + number];
+    marks.add_read(number, ticket, offset, bytes, {line, issuer.linear});
     return ticket;
 }
 
 void Ordering::read_done(Thread& waiter, AsyncReader reader, uint32_t ticket) {
-    const size_t component = reader_component(*waiter.cta, reader_slot(waiter, reader));
+    const int first = waiter.cta->rank * 2 * warps_ + (reader == AsyncReader::wgmma ? 0 : warps_);
+    const size_t component = first_reader_ + size_t(first + waiter.warp);
     uint32_t& known = clocks_[size_t(waiter.clock)].known[component];
     known = std::max(known, ticket);
     uint32_t& over = over_[component - first_reader_];

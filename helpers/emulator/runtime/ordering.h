@@ -1,7 +1,7 @@
 // What happened before what: vector clocks, for kernels that use hopper.cuh and are compiled with counters.
 //
 // Every thread of the cluster has a clock with one component for each thread of the cluster, each mbarrier (phases
-// seen) and each warpgroup's wgmmas. Barriers pass clocks on. An access is ordered before another if the second's
+// seen) and each warp's reads by wgmma and TMA stores. Barriers pass clocks on. An access is ordered before another if the second's
 // thread knows the first's component. The functions below do nothing where there is no ordering (cluster.ordering()
 // is nullptr): call them always.
 #pragma once
@@ -28,7 +28,8 @@ void order_async_write_done(Cta& to, uint32_t offset, uint32_t bytes, uint32_t b
 uint32_t order_async_read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, AsyncReader reader, int line);
 
 // `waiter` (each thread that waits, on its own account) has waited until the reads up to this ticket are over. For
-// wgmma these are all of its warpgroup's up to the ticket; for a TMA store those that the thread itself issued.
+// wgmma these are all of its warpgroup's up to the ticket, as far as they read for the waiter's warp: the others must
+// wait too before the memory is free. For a TMA store these are those that the thread itself issued.
 void order_async_read_done(Thread& waiter, AsyncReader reader, uint32_t ticket);
 
 // fence.proxy.async: what the thread has written or has waited for is now visible to the async proxy.

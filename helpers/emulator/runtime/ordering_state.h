@@ -18,8 +18,9 @@ struct Meeting {
     Clock coming, passed;
 };
 
-// Components of a clock, in this order: threads of all CTAs; mbarriers as they are initialised (phases completed);
-// for each CTA its warpgroups (wgmma) and its warps (TMA stores): reads that are over.
+// Components of a clock, in this order: threads of all CTAs; mbarriers as they are initialised (phases completed); for
+// each CTA its warps twice: reads by wgmma that are over for the warp, since wgmma_wait_group speaks for the warp that
+// waits, and reads by its TMA stores.
 class Ordering {
 public:
     Ordering(int ctas, int threads, uint64_t shared_bytes);
@@ -64,14 +65,19 @@ public:
 private:
     static constexpr int kBarriers = 64;   // of a CTA that have a component; others order nothing
 
-    size_t reader_slot(const Thread& thread, AsyncReader reader) const;
-    size_t reader_component(const Cta& cta, size_t slot) const;
+    // Readers of a CTA: its warpgroups (wgmma) and then its warps (TMA stores).
+    size_t reader_of(const Thread& thread, AsyncReader kind) const;
+    bool is_wgmma(size_t reader) const;
+    // The components that say a reader's reads are over: all of [first, last].
+    void components_of(const Cta& cta, size_t reader, size_t& first, size_t& last) const;
+    bool knows_read(const Clock& clock, const Cta& cta, size_t reader, uint32_t ticket) const;
+    bool is_over(const Cta& cta, size_t reader, uint32_t ticket) const;
     // The threads that an operation of `issuer` stands for: its warpgroup, or itself.
     void threads_of(const Thread& issuer, AsyncReader reader, int& first, int& last) const;
     void join(Clock& to, const Clock& from);
     void report(Thread& thread, const AsyncConflict& conflict);
 
-    const int ctas_, threads_, slots_;
+    const int ctas_, threads_, warps_, readers_;
     const size_t first_barrier_, first_reader_, components_;
     bool has_fences_ = false;       // some thread has published something
     int barrier_count_ = 0;
@@ -79,7 +85,8 @@ private:
     std::vector<Meeting> block_meetings_, warp_meetings_, barrier_meetings_;
     Meeting cluster_meeting_;
     std::vector<AsyncMarks> marks_;              // by rank
-    std::vector<uint32_t> tickets_, over_;       // of each reader: reads issued, and known to be over by someone
+    std::vector<uint32_t> tickets_;              // of each reader of each CTA: reads issued
+    std::vector<uint32_t> over_;                 // by component, from first_reader_ on: reads known to be over
 };
 
 }   // namespace emulator
