@@ -12,28 +12,36 @@ import pytest
 from matplotlib.text import Text
 from PIL import Image
 
+from helpers.arrays import random_matrix
 from helpers.errors import ArgumentError
 from helpers.ladder import plot_ladder
+from helpers.models.buffers import buffer_schedule
 from helpers.models.coalescing import lane_addresses
 from helpers.models.machine import H100_PCIE, H200
+from helpers.models.mbarrier import Mbarrier
 from helpers.models.predict import predict
 from helpers.models.pyramid import pyramid
 from helpers.models.register_tile import RegisterTile
 from helpers.models.roofline import roofs
 from helpers.models.tiling import shared_loads, tile_traffic
+from helpers.models.tma import place_box
 from helpers.models.waves import occupancy, waves
 from helpers.plots import figure
 from helpers.plots.banks import bank_map
 from helpers.plots.bounds import bound_bars
+from helpers.plots.buffers import buffer_timeline
 from helpers.plots.coalescing import sector_map
 from helpers.plots.ladder import KINDS, LadderPoint, ladder
+from helpers.plots.mbarrier import barrier_life
 from helpers.plots.pyramid import memory_pyramid
 from helpers.plots.register_tile import loads_per_fma, thread_tile
 from helpers.plots.roofline import RooflinePoint, roofline
 from helpers.plots.samples import round_samples
 from helpers.plots.tiling import tile_reuse, traffic_bars
+from helpers.plots.tma import box_layout
 from helpers.plots.waves import occupancy_bars, wave_chart, wave_efficiency
 from helpers.records import find_record
+from helpers.tensor_map import tensor_map
 
 N = 4096
 TILE = RegisterTile()
@@ -54,6 +62,9 @@ def points(kind, factor=1.0, rungs=RUNGS):
 def recorded(size=N, entry=None):
     return find_record(1, size, size, size, entry=entry)
 
+
+MAP = tensor_map(random_matrix(40, 88, seed=0, backend="emulator"), (64, 32))
+TWO_PHASES = [Mbarrier(1), Mbarrier(1).arrive_expect_tx(49152), Mbarrier(1).arrive_expect_tx(16).complete_tx(16)]
 
 ALL = points("published", 0.9) + points("recorded") + points("live", 1.01)
 
@@ -100,6 +111,19 @@ PICTURES = {   # name: (draws it, what its alt text must say)
     "ladder, start": (lambda: ladder(points("published") + points("recorded", rungs=RUNGS[:4]), 770, 989.4),
                       ["3 register tiling 29.9 (recorded, 4.04 times", "4 swizzling 38 (published"]),
     "ladder, from the records": (lambda: plot_ladder(3), ["published: 764 TFLOP/s, H100 SXM, N=4096"]),
+    "box": (lambda: box_layout(place_box(MAP, 8, 0)),
+            ["A box of 64 x 32 at x = 8, y = 0", "at places 2, 3, 0, 1, 6, 7, 4, 5, 2, 3"]),
+    "box at the edge": (lambda: box_layout(place_box(MAP, -16, 30), "the edge", 3, 12),
+                        ["the edge: 4,096 bytes", "places 3, 2, 1, 0, 7, 6, 5, 4, 3, 2 of", "3,136 of its bytes lie"]),
+    "box without swizzle": (lambda: box_layout(place_box(tensor_map(MAP.array, (80, 8), "none"), 0, 0)),
+                            ["swizzle none", "places 2, 2, 2, 2, 2, 2, 2, 2 of"]),
+    "barrier": (lambda: barrier_life(TWO_PHASES),
+                ["phase 0, 0 arrivals and 49,152 bytes missing", "16 bytes land: phase 1, 1 arrival and 0 bytes"]),
+    "barrier of many": (lambda: barrier_life([Mbarrier(256), Mbarrier(256).expect_tx(1 << 19)], "many"),
+                        ["many, event by event", "256 arrivals and 524,288 bytes"]),
+    "buffers": (lambda: buffer_timeline([buffer_schedule(6, buffers, 1, 3) for buffers in (1, 2)], "loads"),
+                ["1 buffer the last of 6 multiplications is done after 24", "2 buffers", "waited 1 for"]),
+    "many buffers": (lambda: buffer_timeline([buffer_schedule(12, 4, 768, 1024)], title="four"), ["four, in clocks"]),
     "samples": (lambda: round_samples([recorded(), recorded(entry="matmul_uncoalesced")]),
                 ["recorded on NVIDIA H200", "01_coalescing.matmul_uncoalesced 0.", "cuBLAS in turn"]),
     "samples of two sizes": (lambda: round_samples([recorded(1024), recorded(4096)]), ["01_coalescing N=1024"]),

@@ -10,6 +10,7 @@ Source: PTX ISA, "mbarrier", "Phase of the mbarrier object" and "Tracking asynch
 from dataclasses import dataclass, replace
 
 from helpers.errors import ArgumentError
+from helpers.words import plural
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Mbarrier:
 
     def _arrived(self, event: str) -> "Mbarrier":
         if self.pending == 0:
-            raise ArgumentError(f"phase {self.phase} has all of its {self.arrivals} arrivals: let it end first.")
+            count = plural(self.arrivals, "arrival")
+            raise ArgumentError(f"phase {self.phase} has all of its {count}: let it end first.")
         return replace(self, pending=self.pending - 1, event=event)
 
     def _settled(self) -> "Mbarrier":

@@ -31,7 +31,7 @@ def buffer_timeline(schedules: Sequence[BufferSchedule], unit: str = "clocks", t
             axes.set_title(f"{plural(schedule.buffers, 'buffer')}: {times}", fontsize=11, pad=4)
             axes.tick_params(labelbottom=index == count - 1)
             if index == count - 1:
-                axes.set_xlabel(f"time, {unit} (modelled)")
+                axes.set_xlabel(f"time in {unit} (modelled)")
         heading = title or "Loading and multiplying, modelled"
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
         key = "number: the step; no stripe: buffer 0; striped: another buffer; tick: its bytes have landed"
@@ -53,7 +53,7 @@ def _draw(axes: Axes, schedule: BufferSchedule, end: float) -> None:
             label = str(number)
             axes.text((begin + stop) / 2, row + 0.45, label, ha="center", va="center", color=ON[color], zorder=4)
         axes.plot([step.load[1], step.load[1]], [0.9, 1.1], color=INK, lw=1.6, zorder=5)
-    axes.set_xlim(0, end)
+    axes.set_xlim(0, 1.004 * end)   # the last bar's edge too
     axes.set_ylim(2, 0)
     axes.set_yticks([0.5, 1.5], ["TMA loads", "threads multiply"])
     axes.tick_params(axis="y", length=0)

@@ -1,0 +1,50 @@
+"""Kernels side by side: recordings where there are some, words where there are none."""
+
+from dataclasses import replace
+
+import pytest
+
+import helpers.speeds
+from helpers.errors import ArgumentError, NoRecording
+from helpers.kernel import load
+from helpers.records import find_record
+from helpers.speeds import MISSING, Speeds, speeds
+
+RECORD = find_record(1, 4096, 4096, 4096)
+
+
+@pytest.fixture
+def recordings(monkeypatch):
+    """Rung 1 is recorded, nothing else."""
+
+    def benchmark(kernel, size, regime, bench):
+        if kernel.rung.number != 1:
+            raise NoRecording("none")
+        return RECORD
+
+    monkeypatch.setattr(helpers.speeds, "benchmark", benchmark)
+    return lambda: speeds({"naive": load(1, "emulator"), "tiled": load(2, "emulator")})
+
+
+def test_a_missing_recording_is_said_and_no_error(recordings):
+    table = recordings()
+    first, second = str(table).splitlines()
+    assert first.startswith("naive  ") and "TFLOP/s (quartiles" in first and "recorded on NVIDIA H200" in first
+    assert second == f"tiled  {MISSING}"
+    assert table.found == [RECORD] and table["tiled"] is None
+    assert table.tflops("naive") == RECORD.tflops and table.tflops("tiled") is None
+    assert table.origin("naive") == "recorded on NVIDIA H200" and table.origin("tiled") == MISSING
+    assert table.factor("tiled", "naive") == f"tiled / naive: {MISSING}"
+
+
+def test_factors_are_of_the_medians():
+    half = replace(RECORD, m=2048)   # half the work in the same time
+    table = Speeds({"whole": RECORD, "half": half})
+    assert table.factor("half", "whole") == "half / whole: 0.500"
+
+
+def test_wrong_labels_and_empty_tables_are_refused(recordings):
+    with pytest.raises(ArgumentError, match="label 'TILED' .* naive, tiled"):
+        recordings().tflops("TILED")
+    with pytest.raises(ArgumentError, match="kernels is empty"):
+        speeds({})
