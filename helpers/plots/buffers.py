@@ -55,6 +55,7 @@ def _draw(axes: Axes, schedule: BufferSchedule, end: float) -> None:
         axes.plot([step.load[1], step.load[1]], [0.9, 1.1], color=INK, lw=1.6, zorder=5)
     axes.set_xlim(0, 1.004 * end)   # the last bar's edge too
     axes.set_ylim(2, 0)
+    axes.xaxis.set_major_formatter("{x:,.10g}")
     axes.set_yticks([0.5, 1.5], ["TMA loads", "threads multiply"])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -11,8 +11,8 @@ from helpers.words import plural
 
 _ROW = 0.38   # inches
 _PAGE, _MARGIN, _HEAD = 9.4, 0.15, 1.0
-_EVENT, _ARRIVALS, _BYTES, _PHASE, _WAITS = 0.0, 2.72, 3.72, 6.05, (7.2, 8.2)   # left edges of the columns, inches
-_BAR = 1.3
+_EVENT, _ARRIVALS, _BYTES, _PHASE, _WAITS = 0.0, 2.72, 3.95, 6.15, (7.2, 8.2)   # left edges of the columns, inches
+_BAR = 1.2
 _PHASE_COLORS = (SKY, YELLOW)   # by parity
 _DOTS = 3
 
