@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.models.predict import number
 from helpers.models.roofline import Roof
 from helpers.plots.figure import (
     GREY,
@@ -65,7 +66,7 @@ def roofline(
         for level, name, dash in ceilings:
             if level:
                 start = level * 1e12 / max(roof.bandwidth for roof in roofs)
-                label = f"{name}: {level:.0f} TFLOP/s"
+                label = f"{name}: {level:,.0f} TFLOP/s"
                 axes.plot([start, high_x], [level, level], color=INK, ls=dash, lw=2, label=label, zorder=2)
                 obstacles.append(np.array([[start, level], [high_x, level]]))
         for index, point in enumerate(points):
@@ -78,13 +79,14 @@ def roofline(
         picture.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.085, 0.935), ncols=2)
         heading = title or "Roofline"
         picture.text(0.015, 0.955, heading, fontweight="bold", fontsize=12.5, va="center")
-        labels = [f"{point.name}: {point.tflops:.3g}" for point in points]
+        labels = [f"{point.name}: {number(point.tflops)}" for point in points]
         if points:
             place_labels(axes, [(point.intensity, point.tflops) for point in points], labels, obstacles, zorder=5)
         levels = "; ".join(f"{roof.name} {quantity(roof.bandwidth, 'B/s')}" for roof in roofs)
-        reached = "; ".join(f"{p.name} {p.tflops:.3g} TFLOP/s at {p.intensity:.3g} FLOP per byte" for p in points)
-        tensor = f", tensor cores {tensor_peak:.0f} TFLOP/s" if tensor_peak else ""
-        picture.alt = f"{heading}. Roofs: {levels}; CUDA cores {peak:.0f} TFLOP/s{tensor}. Points: {reached or 'none'}."
+        reached = "; ".join(f"{p.name} {number(p.tflops)} TFLOP/s at {p.intensity:.3g} FLOP per byte" for p in points)
+        tensor = f", tensor cores {tensor_peak:,.0f} TFLOP/s" if tensor_peak else ""
+        ceilings = f"CUDA cores {peak:,.0f} TFLOP/s{tensor}"
+        picture.alt = f"{heading}. Roofs: {levels}; {ceilings}. Points: {reached or 'none'}."
     return picture
 
 
