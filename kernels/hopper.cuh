@@ -151,7 +151,8 @@ __device__ __forceinline__ void prefetch_tensormap(const TensorMap* map) {
 }
 
 // Starts to copy a box from global to shared memory; `barrier` gets its bytes when they have landed. Zeros for what
-// lies outside are counted too.
+// lies outside are counted too. x is a multiple of 16 bytes (8 bf16), or the GPU stops with an illegal instruction; x
+// and y may be negative.
 // PTX: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 __device__ __forceinline__ void cp_async_bulk_tensor_load(void* to, const TensorMap* map, uint64_t* barrier, int x,
                                                           int y) {
@@ -197,6 +198,8 @@ __device__ __forceinline__ void cp_async_bulk_tensor_load_multicast(void* to, co
 }
 
 // Starts to copy a box from shared to global memory. It belongs to this thread's next group.
+// x is a multiple of 16 bytes, and neither x nor y is negative, or the GPU stops with an illegal instruction. Where the
+// matrix ends amid 16 bytes of a row, all 16 are written.
 // PTX: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 __device__ __forceinline__ void cp_async_bulk_tensor_store(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),

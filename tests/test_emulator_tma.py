@@ -31,14 +31,19 @@ def expected_box(array, box, x, y):
 
 
 def expected_bytes(values, offset, swizzle):
-    """Shared memory with the box at `offset`, all else poison. The swizzle from its definition in bits."""
+    """Shared memory with the box at `offset`, all else poison. The swizzle from its definition in bits.
+
+    Under a swizzle each row has 128 bytes, also if it is shorter: an H200 left gaps (tests/conformance).
+    """
     memory = np.full(DUMP, 0xFF, np.uint8)
-    data = values.reshape(-1).view(np.uint8)
-    for i in range(0, data.size, 16):
-        address = offset + i
-        if swizzle:
-            address ^= (address >> 7 & 7) << 4
-        memory[address:address + 16] = data[i:i + 16]
+    data = values.view(np.uint8)
+    pitch = 128 if swizzle else data.shape[1]
+    for row in range(data.shape[0]):
+        for i in range(0, data.shape[1], 16):
+            address = offset + row * pitch + i
+            if swizzle:
+                address ^= (address >> 7 & 7) << 4
+            memory[address:address + 16] = data[row, i:i + 16]
     return memory
 
 
@@ -117,6 +122,20 @@ def test_a_store_that_begins_amid_16_bytes_of_a_row_is_refused():
     assert (target == 0).all()
 
 
+@pytest.mark.parametrize(
+    "x, y, words",
+    [(-8, 0, "x = -8"), (0, -1, "y = -1"), (64, -2**31, "y = -2147483648"), (-64, -64, "x = -64"), (-2**31, 64, "x =")],
+)
+def test_a_store_that_begins_before_the_matrix_is_refused(x, y, words):
+    source, target = matrix(64, 64), np.zeros((64, 64), BF16)
+    maps = tensor_map(source, (64, 32)), tensor_map(target, (64, 32))
+    run = compiled(DATA, "copy_box").launch("copy_box", (1,), (32,), (*maps, -8, -3, x, y, 4096), SHARED)
+    (report,) = run.reports
+    assert report.kind == "tma_coordinate" and "illegal instruction" in report.message
+    assert f"stores a box to {words}" in report.message and "which must not be negative" in report.message
+    assert (target == 0).all()
+
+
 @pytest.mark.parametrize("swizzle, words", [("32B", "the 32B swizzle"), ("64B", "the 64B swizzle")])
 def test_other_swizzles_are_refused_by_name(swizzle, words):
     _, run = load(matrix(64, 64), (16, 8), 0, 0, swizzle)
@@ -133,7 +152,7 @@ def test_something_that_is_no_tensor_map_is_refused():
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
-@pytest.mark.parametrize("x, y", [(0, 0), (72, 40), (-8, -3), (200, 0)])
+@pytest.mark.parametrize("x, y", [(0, 0), (72, 40), (104, 69), (200, 0)])
 def test_a_store_writes_what_lies_inside(x, y, schedule):
     source, target = matrix(64, 64), np.full((70, 112), 7, BF16)
     maps = tensor_map(source, (64, 32)), tensor_map(target, (64, 32))
@@ -148,6 +167,52 @@ def test_a_store_writes_what_lies_inside(x, y, schedule):
                 expected[y + r, x + c] = source[4 + r, c]
     assert (target == expected).all()
     assert run.totals["tma_store_bytes"] == 4096
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_a_store_clips_in_units_of_16_bytes(schedule):
+    """A matrix that ends amid one, 37 columns wide, in an array of 48 columns: columns 37 to 39 are written too."""
+    source, target = matrix(64, 64), np.full((20, 48), 7, BF16)
+    maps = tensor_map(source, (64, 32)), tensor_map(target[:9, :37], (64, 32))
+    run = compiled(DATA, "copy_box").launch(
+        "copy_box", (1,), (32,), (*maps, 0, 0, 8, 2, 4096), SHARED, schedule=schedule
+    )
+    assert run.reports == []
+    expected = np.full((20, 48), 7, BF16)
+    expected[2:9, 8:40] = source[:7, :32]
+    assert (target == expected).all()
+    assert run.totals["tma_oob_bytes"] == 4096 - 2 * 7 * 29
+
+
+def test_a_clipped_store_beyond_the_memory_of_its_array_is_named():
+    """The last row's 16 bytes end behind the array."""
+    memory = np.zeros(48 * 8 + 37, BF16)
+    target = np.lib.stride_tricks.as_strided(memory, (9, 37), (96, 2))
+    maps = tensor_map(matrix(64, 64), (64, 32)), tensor_map(target, (64, 32))
+    run = compiled(DATA, "copy_box").launch("copy_box", (1,), (32,), (*maps, 0, 0, 0, 0, 4096), SHARED)
+    (report,) = run.reports
+    assert report.kind == "out_of_bounds" and "wrote past the end of to, at offset 842 of 842" in report.message
+    assert (memory.reshape(-1)[-37:] == target[8]).all() and (target[:, :37] == matrix(64, 64)[:9, :37]).all()
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("columns, x", [(8, 16), (32, 104), (40, -16)])
+def test_short_rows_lie_as_far_apart_as_their_swizzle_wants(columns, x, schedule):
+    array = matrix(100, 120)
+    out, run = load(array, (columns, 16), x, 90, "128B", offset=1024, schedule=schedule, seed=4)
+    assert run.reports == []
+    assert (out == expected_bytes(expected_box(array, (columns, 16), x, 90), 1024, True)).all()
+    assert run.totals["tma_load_bytes"] == 2 * columns * 16
+
+
+def test_short_rows_are_stored_as_they_are_loaded():
+    source, target = matrix(64, 64), np.full((64, 64), 7, BF16)
+    maps = tensor_map(source, (24, 16)), tensor_map(target, (24, 16))
+    run = compiled(DATA, "copy_box").launch("copy_box", (1,), (32,), (*maps, 16, 4, 32, 8, 2 * 24 * 16), SHARED)
+    assert run.reports == []
+    assert (target[8:24, 32:56] == source[4:20, 16:40]).all()
+    target[8:24, 32:56] = 7
+    assert (target == 7).all()
 
 
 def test_a_store_to_a_read_only_array_is_refused():

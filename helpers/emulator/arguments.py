@@ -43,7 +43,7 @@ class PreparedArguments:
             elif isinstance(value, TensorMap):
                 data = _map_bytes(entry, name, kind, parameter.bytes, value)
                 storage = ctypes.create_string_buffer(data, len(data))
-                buffers.append(_buffer(value.array, value.address, value.nbytes, storage))
+                buffers.append(_buffer(value.array, value.address, _reachable_bytes(value), storage))
                 self._arrays.append(value.array)
                 self.buffer_names.append(name)
             else:
@@ -59,6 +59,15 @@ def _buffer(array: np.ndarray, address: int, size: int, storage: ctypes.Array) -
     return BufferSpec(
         host=address, bytes=size, argument=ctypes.addressof(storage), writable=int(array.flags.writeable)
     )
+
+
+def _reachable_bytes(value: TensorMap) -> int:
+    """The matrix with the rest of its last 16 bytes, which a TMA store writes too, if the array's memory has them."""
+    owner = value.array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    end = owner.ctypes.data + owner.nbytes
+    return max(value.nbytes, min(-(-value.nbytes // 16) * 16, end - value.address))
 
 
 def _checked_array(entry: str, name: str, value: Any) -> np.ndarray:

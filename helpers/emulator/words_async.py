@@ -52,7 +52,13 @@ def _tma_alignment(raw: RawReport, context: Context) -> str:
 
 def _tma_coordinate(raw: RawReport, context: Context) -> str:
     action = "loads a box from" if OPS[raw.op] == "store" else "stores a box to"
-    x, multiple = raw.values[:2]
+    x, multiple, is_y = raw.values[:3]
+    if not multiple:
+        return (
+            f"{context.at(raw.place)} {action} {'xy'[is_y]} = {x}, which must not be negative, or a GPU stops with an "
+            f"illegal instruction (only loads may begin before the matrix): let stored boxes begin at 0 or later; "
+            f"{who(raw, context)}."
+        )
     return (
         f"{context.at(raw.place)} {action} x = {x}, which must be a multiple of {multiple} elements (16 bytes), or a "
         f"GPU stops with an illegal instruction: let boxes begin at such an x, as {x // multiple * multiple}; "

@@ -25,7 +25,7 @@ void for_each_piece(const TensorMapRecord& map, BoxPlace place, const Inside& pa
                              place.x * int64_t(map.element_bytes);
     const uint32_t begin = uint32_t(part.first_column) * map.element_bytes;
     const uint32_t end = uint32_t(part.end_column) * map.element_bytes;
-    const uint32_t shared_row = offset + uint32_t(row) * map.row_bytes();
+    const uint32_t shared_row = offset + uint32_t(row) * map.pitch();
     for (uint32_t chunk = begin / kChunkBytes * kChunkBytes; chunk < end; chunk += kChunkBytes) {
         const uint32_t first = std::max(begin, chunk), last = std::min(end, chunk + kChunkBytes);
         const uint32_t shared = swizzled(shared_row + chunk, map.is_swizzled());
@@ -53,9 +53,7 @@ uint32_t bytes_inside(const TensorMapRecord& map, BoxPlace place) {
 void load_box(const TensorMapRecord& map, BoxPlace place, char* shared, uint32_t offset) {
     const Inside part = inside(map, place);
     if (bytes_inside(map, place) != map.box_bytes()) {
-        for (uint32_t chunk = 0; chunk < map.box_bytes(); chunk += kChunkBytes) {
-            std::memset(shared + swizzled(offset + chunk, map.is_swizzled()), 0, kChunkBytes);
-        }
+        fill_box(map, shared, offset, 0);
         if (part.empty()) return;
     }
     for (int64_t row = part.first_row; row < part.end_row; ++row) {
@@ -65,9 +63,20 @@ void load_box(const TensorMapRecord& map, BoxPlace place, char* shared, uint32_t
     }
 }
 
+void fill_box(const TensorMapRecord& map, char* shared, uint32_t offset, unsigned char value) {
+    for (uint32_t row = 0; row < map.box[1]; ++row) {
+        for (uint32_t chunk = 0; chunk < map.row_bytes(); chunk += kChunkBytes) {
+            const uint32_t address = swizzled(offset + row * map.pitch() + chunk, map.is_swizzled());
+            std::memset(shared + address, value, kChunkBytes);
+        }
+    }
+}
+
 void store_box(const TensorMapRecord& map, BoxPlace place, const char* shared, uint32_t offset) {
-    const Inside part = inside(map, place);
+    Inside part = inside(map, place);
     if (part.empty()) return;
+    const int64_t unit = kChunkBytes / map.element_bytes;
+    part.end_column = (part.end_column + unit - 1) / unit * unit;
     for (int64_t row = part.first_row; row < part.end_row; ++row) {
         for_each_piece(map, place, part, row, offset, [&](char* global, uint32_t address, uint32_t bytes) {
             copy(global, shared + address, bytes);

@@ -1,4 +1,4 @@
-// Copies between a box of a matrix in global memory and its dense, maybe swizzled, image in shared memory.
+// Copies between a box of a matrix in global memory and its image in shared memory, which may be swizzled.
 #pragma once
 #include <cstdint>
 
@@ -17,7 +17,11 @@ uint32_t bytes_inside(const TensorMapRecord& map, BoxPlace place);
 // Copies the box to `shared + offset`; what lies outside of the matrix becomes zero.
 void load_box(const TensorMapRecord& map, BoxPlace place, char* shared, uint32_t offset);
 
-// Copies the box from `shared + offset`; what lies outside of the matrix is not written.
+// Makes all bytes of the box's image at `shared + offset` the same. Gaps between short rows keep theirs.
+void fill_box(const TensorMapRecord& map, char* shared, uint32_t offset, unsigned char value);
+
+// Copies the box from `shared + offset`, in units of 16 bytes: those wholly outside of the matrix are not written, but
+// where the matrix ends amid one, all of it is. An H200 does so (tests/conformance, tma_store/..part_of_a_row..).
 void store_box(const TensorMapRecord& map, BoxPlace place, const char* shared, uint32_t offset);
 
 // Whether a 16-byte chunk of the box's inside, as it lies at `shared + offset`, has only bits that are set: that is

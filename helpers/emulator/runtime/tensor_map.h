@@ -21,8 +21,11 @@ struct TensorMapRecord {
     uint8_t unused[64];
 
     uint32_t row_bytes() const { return box[0] * element_bytes; }     // of the box
-    uint32_t box_bytes() const { return row_bytes() * box[1]; }
+    uint32_t box_bytes() const { return row_bytes() * box[1]; }       // what a copy moves and a barrier is told
     constexpr bool is_swizzled() const { return swizzle == Swizzle::bytes_128; }
+    // In shared memory, from one row of the box to the next: under a swizzle all of its span, also if rows are shorter.
+    uint32_t pitch() const { return is_swizzled() ? kSwizzleSpanBytes : row_bytes(); }
+    uint32_t shared_bytes() const { return pitch() * (box[1] - 1) + row_bytes(); }   // with the gaps between rows
 };
 static_assert(sizeof(TensorMapRecord) == 128 && offsetof(TensorMapRecord, dims) == 32 &&
               offsetof(TensorMapRecord, box) == 56, "the layout that Python writes");

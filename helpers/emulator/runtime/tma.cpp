@@ -61,17 +61,20 @@ void check_alignment(Thread& thread, const TensorMapRecord& map, const Region& r
     thread.cta->worker->add_report(report, thread);
 }
 
-// A GPU stops with an illegal instruction where a box begins amid 16 bytes of a row, outside of the matrix too. An H200
-// told so (tests/conformance, the refused cases); y is free.
-void check_coordinate(Thread& thread, const TensorMapRecord& map, int x, Op op, int line) {
+// A GPU stops with an illegal instruction where a box begins amid 16 bytes of a row, outside of the matrix too, and
+// where a store's begins before the matrix. An H200 told so (tests/conformance, the refused cases).
+void check_coordinates(Thread& thread, const TensorMapRecord& map, BoxPlace place, Op op, int line) {
     const int multiple = int(kChunkBytes / map.element_bytes);
-    if (x % multiple == 0) return;
+    const bool is_amid = place.x % multiple != 0;
+    if (!is_amid && (op == Op::store || (place.x >= 0 && place.y >= 0))) return;   // a load writes shared memory
+    const bool is_y = !is_amid && place.x >= 0;
     Report report;
     report.kind = Kind::tma_coordinate;
     report.op = op;
     report.place.line = line;
-    report.values[0] = x;
-    report.values[1] = multiple;
+    report.values[0] = is_y ? place.y : place.x;
+    report.values[1] = is_amid ? multiple : 0;
+    report.values[2] = is_y;
     thread.cta->worker->fail(thread, report);
 }
 
@@ -80,7 +83,7 @@ public:
     Load(const Origin& issuer, Cta& to, const TensorMapRecord& map, BoxPlace place, uint32_t offset, uint32_t barrier)
         : AsyncOperation(issuer), to_(to), map_(map), place_(place), barrier_(barrier) {
         std::list<LoadInFlight>& loads = to.async_state->loads;
-        entry_ = loads.insert(loads.end(), {{offset, map.box_bytes()}, issuer});
+        entry_ = loads.insert(loads.end(), {{offset, map.shared_bytes()}, issuer});
     }
 
     void complete() override {
@@ -88,7 +91,7 @@ public:
         to_.async_state->loads.erase(entry_);
         load_box(map_, place_, to_.shared, region.offset);
         order_async_write_done(to_, region.offset, region.bytes, barrier_);
-        barrier_complete_tx(to_, barrier_, region.bytes, origin);
+        barrier_complete_tx(to_, barrier_, map_.box_bytes(), origin);
     }
     const Cta* target() const override { return &to_; }
 
@@ -129,7 +132,7 @@ void load_into(Thread& thread, Cta& to, const TensorMapRecord& map, BoxPlace pla
     if (!barrier_used_by_async(thread, to, barrier, line)) return;
     check_load(thread, to, region, line);
     order_async_write_issued(thread, to, region.offset, region.bytes, barrier, line);
-    std::memset(to.shared + region.offset, 0xff, region.bytes);
+    fill_box(map, to.shared, region.offset, 0xff);
     to.async_state->chunks.set_layout(region, map.is_swizzled() ? Layout::swizzled : Layout::plain, line);
     thread.cta->cluster->issue(std::make_unique<Load>(Origin{thread.cta, thread.linear, line}, to, map, place,
                                                       region.offset, barrier));
@@ -211,8 +214,8 @@ void emulator_tma_load(void* to, const void* map_pointer, void* barrier, int x, 
     cta.worker->step(thread, -1, line);
     const TensorMapRecord map = checked_map(thread, map_pointer, line);
     buffer_of(thread, map, line);
-    check_coordinate(thread, map, x, Op::store, line);
-    const Region region{emulator_shared_offset(to, line), map.box_bytes()};
+    check_coordinates(thread, map, {x, y}, Op::store, line);
+    const Region region{emulator_shared_offset(to, line), map.shared_bytes()};
     const uint32_t barrier_offset = emulator_shared_offset(barrier, line);
     check_in_shared(thread, region, Op::store, line);
     check_alignment(thread, map, region, Op::store, line);
@@ -228,7 +231,7 @@ void emulator_tma_load(void* to, const void* map_pointer, void* barrier, int x, 
         report.values[1] = size;
         cta.worker->fail(thread, report);
     }
-    const uint32_t bytes = region.bytes, copies = uint32_t(__builtin_popcount(ctas));
+    const uint32_t bytes = map.box_bytes(), copies = uint32_t(__builtin_popcount(ctas));
     cta.worker->add_total(Total::tma_load_boxes, 1);
     cta.worker->add_total(Total::tma_load_bytes, bytes);
     cta.worker->add_total(Total::tma_multicast_bytes_saved, uint64_t(copies - 1) * bytes);
@@ -251,16 +254,16 @@ void emulator_tma_store(const void* map_pointer, const void* from, int x, int y,
         report.buffer = buffer;
         cta.worker->fail(thread, report);
     }
-    check_coordinate(thread, map, x, Op::load, line);
-    const Region region{emulator_shared_offset(from, line), map.box_bytes()};
+    check_coordinates(thread, map, {x, y}, Op::load, line);
+    const Region region{emulator_shared_offset(from, line), map.shared_bytes()};
     check_in_shared(thread, region, Op::load, line);
     check_alignment(thread, map, region, Op::load, line);
     check_store(thread, region, line);
 
     const uint32_t inside = bytes_inside(map, {x, y});
     cta.worker->add_total(Total::tma_store_boxes, 1);
-    cta.worker->add_total(Total::tma_store_bytes, region.bytes);
-    cta.worker->add_total(Total::tma_oob_bytes, region.bytes - inside);
+    cta.worker->add_total(Total::tma_store_bytes, map.box_bytes());
+    cta.worker->add_total(Total::tma_oob_bytes, map.box_bytes() - inside);
     const uint32_t ticket =
         order_async_read_issued(thread, region.offset, region.bytes, AsyncReader::tma_store, line);
     const auto store = std::make_shared<PendingStore>(

@@ -12,7 +12,8 @@ struct alignas(64) TensorMap {
 // ---- TMA ------------------------------------------------------------------------------------------------------------
 
 // Starts to copy a box from global to shared memory; `barrier` gets its bytes when they have landed. Zeros for what
-// lies outside are counted too.
+// lies outside are counted too. x is a multiple of 16 bytes (8 bf16), or the GPU stops with an illegal instruction; x
+// and y may be negative.
 // PTX: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 EMULATOR_INLINE void cp_async_bulk_tensor_load(void* to, const TensorMap* map, uint64_t* barrier, int x, int y,
                                                EMULATOR_LINE) {
@@ -42,6 +43,8 @@ EMULATOR_INLINE void cp_async_bulk_tensor_load_multicast(void* to, const TensorM
 }
 
 // Starts to copy a box from shared to global memory. It belongs to this thread's next group.
+// x is a multiple of 16 bytes, and neither x nor y is negative, or the GPU stops with an illegal instruction. Where the
+// matrix ends amid 16 bytes of a row, all 16 are written.
 // PTX: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 EMULATOR_INLINE void cp_async_bulk_tensor_store(const TensorMap* map, const void* from, int x, int y, EMULATOR_LINE) {
     emulator_tma_store(map, from, x, y, line);
