@@ -43,7 +43,7 @@ class Case:
     inputs: makes the arrays, those of the answers too. outputs: names of the arrays that hold the answer.
     cluster: CTAs of a cluster, as the kernel declares them. defines: for the preprocessor.
     expected: what is predicted from the inputs alone, where that is cheap; independent of the emulator.
-    hardware_only: the emulator refuses it or need not agree; recorded to know what the hardware does.
+    hardware_only: the emulator reports a fault of which the hardware says nothing; recorded to know what it does.
     refused: for a launch that must fail; there is no answer then, but a status.
     """
 

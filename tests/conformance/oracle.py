@@ -27,24 +27,38 @@ def filled_tile(size: int) -> np.ndarray:
     return np.full(size, FILLING, np.uint8)
 
 
+def box_places(box: tuple[int, int], swizzle: str, offset: int = 0) -> np.ndarray:
+    """Where the bytes (rows, bytes of a row) of a box (columns, rows) lie in a tile.
+
+    Rows lie one behind the other; under a swizzle each has 128 bytes, also if it is shorter.
+    """
+    pitch = 128 if swizzle == "128B" else 2 * box[0]
+    return swizzled(offset + pitch * np.arange(box[1])[:, None] + np.arange(2 * box[0]), swizzle)
+
+
 def put_box(tile: np.ndarray, elements: np.ndarray, swizzle: str, offset: int = 0) -> None:
-    """Lay a box's rows one behind the other into a tile, swizzled."""
-    data = np.ascontiguousarray(elements).view(np.uint8).ravel()
-    tile[swizzled(offset + np.arange(data.size), swizzle)] = data
+    """Lay the 16-bit elements of a box into a tile."""
+    rows, columns = elements.shape
+    tile[box_places((columns, rows), swizzle, offset)] = np.ascontiguousarray(elements).view(np.uint8)
 
 
 def take_box(tile: np.ndarray, box: tuple[int, int], swizzle: str, offset: int = 0) -> np.ndarray:
     """The 16-bit elements of a box that lies in a tile."""
-    size = 2 * box[0] * box[1]
-    return tile[swizzled(offset + np.arange(size), swizzle)].view(np.uint16).reshape(box[1], box[0])
+    return tile[box_places(box, swizzle, offset)].view(np.uint16)
 
 
-def write_box(matrix: np.ndarray, elements: np.ndarray, x: int, y: int) -> None:
-    """Write a box's elements into a matrix at (x, y), those that fall on it."""
-    target = matrix.view(np.uint16)
+def write_box(
+    array: np.ndarray, elements: np.ndarray, x: int, y: int, shape: tuple[int, int] | None = None
+) -> None:
+    """Write a box's elements at (x, y) into the matrix (rows, columns) at the beginning of an array, all of it if None.
+
+    Clipped in units of 8 elements (16 bytes): where the matrix ends amid one, the array gets all of it.
+    """
+    rows, columns = shape or array.shape
+    end, target = -(-columns // 8) * 8, array.view(np.uint16)
     for row in range(elements.shape[0]):
         for column in range(elements.shape[1]):
-            if 0 <= y + row < matrix.shape[0] and 0 <= x + column < matrix.shape[1]:
+            if 0 <= y + row < rows and 0 <= x + column < end:
                 target[y + row, x + column] = elements[row, column]
 
 

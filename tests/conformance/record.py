@@ -2,7 +2,7 @@
 
 All cases run in one process beside this one. If one fails, or does not answer in time, a new process goes on with those
 that remain, as a GPU that stopped serves its process no longer. Refused cases, which make it stop, come last, each in a
-process of its own. What is not as predicted is named.
+process of its own, some at once. What is not as predicted is named; the hardware's answer is written all the same.
 """
 
 import argparse
@@ -10,8 +10,9 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from multiprocessing.connection import Connection
@@ -26,11 +27,12 @@ from helpers.gpu import require_gpu
 
 from .backends import run, status_of
 from .cases import Arrays, Case
-from .catalogue import CASES, TOPICS
-from .recording import entry, write_topic
+from .catalogue import CASES
+from .recording import entry, write
 
 SECONDS = 30   # for one case; the first of a process also starts CUDA
 REPEATS = 2    # launches of each case, which must agree
+AT_ONCE = 4    # processes of refused cases: each has a GPU context of its own, and most of its time goes into imports
 
 AS_PREDICTED, DIFFERENT, FAILED = "as predicted", "different", "failed"
 REFUSED, UNPREDICTED = "refused as expected", "recorded without a prediction"
@@ -46,7 +48,7 @@ class Failure:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, required=True, help="folder for one JSON file per topic")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the file, named after the GPU")
     parser.add_argument("--case", action="append", default=[], help="only cases whose name has this text in it")
     options = parser.parse_args()
     cases = [case for case in CASES if not options.case or any(text in case.name for text in options.case)]
@@ -66,9 +68,9 @@ def device_of_this_machine() -> dict[str, str]:
 
 
 def record(cases: list[Case], directory: Path, device: dict[str, str]) -> list[str]:
-    """Run the cases and write the files. Returns the names of those that failed or differ from the prediction."""
+    """Run the cases and write the file. Returns the names of those that failed or differ from the prediction."""
     begin = time.monotonic()
-    answers: dict[str, dict[str, Any]] = defaultdict(dict)
+    answers: dict[str, dict[str, Any]] = {}
     verdicts: Counter[str] = Counter()
     wrong = []
     for case, answer in run_apart(cases):
@@ -79,11 +81,10 @@ def record(cases: list[Case], directory: Path, device: dict[str, str]) -> list[s
         if verdict in (DIFFERENT, FAILED):
             wrong.append(case.name)
         if verdict != FAILED:
-            answers[case.topic][case.name] = entry(case, answer.status if isinstance(answer, Failure) else answer)
-    for topic in TOPICS:
-        if topic in answers:
-            path = write_topic(directory, topic, device, answers[topic])
-            print(f"{path.name}: {len(answers[topic])} cases, {path.stat().st_size:,} bytes")
+            answers[case.name] = entry(case, answer.status if isinstance(answer, Failure) else answer)
+    if answers:
+        path = write(directory, device, answers)
+        print(f"{path.name}: {len(answers)} cases, {path.stat().st_size:,} bytes")
     sums = (f"{verdicts[verdict]} {verdict}" for verdict in (AS_PREDICTED, DIFFERENT, FAILED, REFUSED, UNPREDICTED))
     print(f"{len(cases)} cases in {time.monotonic() - begin:.0f} s: {', '.join(sums)}.")
     return wrong
@@ -110,9 +111,13 @@ def judge(case: Case, answer: Arrays | Failure) -> tuple[str, str]:
 def run_apart(cases: list[Case]) -> Iterator[tuple[Case, Arrays | Failure]]:
     """Each case with its answer, the refused ones last."""
     yield from _run_together([case for case in cases if not case.refused])
-    for case in cases:
-        if case.refused:
-            yield from _run_together([case])
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for answers in pool.map(_run_alone, [case for case in cases if case.refused]):
+            yield from answers
+
+
+def _run_alone(case: Case) -> list[tuple[Case, Arrays | Failure]]:
+    return list(_run_together([case]))
 
 
 def _run_together(cases: list[Case]) -> Iterator[tuple[Case, Arrays | Failure]]:

@@ -28,7 +28,9 @@ extern "C" __global__ void elections(int* dump) {
     dump[threadIdx.x] = elected;
 }
 
-// Differences of addresses in a cluster: between two variables of the own CTA, and of one variable in all CTAs.
+// Differences of addresses in a cluster: between two variables of the own CTA, and of one variable in all CTAs. An H200
+// gives CTA r the addresses from r << 24, which shared_address() has in it, too. The emulator's has not: only the offset,
+// the low 24 bits, is to be relied on.
 extern "C" __global__ void __cluster_dims__(4, 1, 1) addresses(int* dump) {
     extern __shared__ __align__(1024) uint8_t smem[];
     if (threadIdx.x != 0) return;
@@ -36,7 +38,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) addresses(int* dump) {
     mine[0] = shared_address(smem) % 1024;
     mine[1] = shared_address(smem + 520) - shared_address(smem);
     mine[2] = mapa(smem + 520, 2) - mapa(smem, 2);
-    mine[3] = (mapa(smem, 1) & 0xffffff) - shared_address(smem);
+    mine[3] = (mapa(smem, 1) - shared_address(smem)) & 0xffffff;
     for (int cta = 0; cta < 4; ++cta) mine[4 + cta] = mapa(smem, cta) - mapa(smem, 0);
 }
 

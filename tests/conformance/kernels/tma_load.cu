@@ -71,7 +71,7 @@ extern "C" __global__ void load_two(const __grid_constant__ TensorMap first, con
     copy_out(dump, shared.tile, dump_bytes);
 }
 
-// A box narrower than the 128-byte row of its swizzle: which bytes are written, and do they count as `box_bytes`?
+// One box and a barrier that may expect too much: which bytes are written, and are they `box_bytes`?
 // The wait gives up after many tries; landed[0] tells whether the barrier completed.
 extern "C" __global__ void probe_box(const __grid_constant__ TensorMap map, uint8_t* dump, int* landed, int dump_bytes,
                                      int x, int y, int box_bytes) {
