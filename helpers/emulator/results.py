@@ -76,7 +76,8 @@ class EmulatorRun:
     """A finished launch.
 
     counters: sorted by line, then space, op and width; empty if the kernel was compiled without counters.
-    totals: `barriers` (of all CTAs) and `ctas`; with counters also, for each space and op, such as `global_load`:
+    totals: `barriers` (of all CTAs) and `ctas`; for kernels with hopper.cuh also the names in `protocol.TOTALS`;
+    with counters also, for each space and op, such as `global_load`:
     `..._requests`, `..._bytes` (lanes x width), `..._ideal`, and `..._sectors` or `..._wavefronts`; of kernels that
     include hopper.cuh also the names in `protocol.TOTALS`.
     """

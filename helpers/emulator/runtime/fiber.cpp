@@ -7,6 +7,19 @@
 #include <cstdlib>
 #include <new>
 
+// A fiber that a report stopped never returns from its functions, and AddressSanitizer would go on guarding their
+// variables when the stack is used again.
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#endif
+#endif
+#ifndef ASAN_UNPOISON_MEMORY_REGION
+#define ASAN_UNPOISON_MEMORY_REGION(begin, bytes) ((void)(begin), (void)(bytes))
+#endif
+
 // The callee-saved registers are all that a switch at a function call must keep. (ucontext would also make a system
 // call each time.) Assembly for the two architectures follows.
 #if defined(__x86_64__)
@@ -87,6 +100,7 @@ Stacks::Stacks(size_t count) {
 Stacks::~Stacks() { munmap(memory_, bytes_); }
 
 void* Stacks::prepare(size_t index, void (*function)()) const {
+    ASAN_UNPOISON_MEMORY_REGION(low(index), kStackBytes);
     // Stacks that all start at the same offset would compete for the same cache sets: each starts a little lower.
     const size_t offset = index % 16 * 128;
     void** top = reinterpret_cast<void**>(low(index) + kStackBytes - 64 - offset);
