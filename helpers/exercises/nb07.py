@@ -1,0 +1,90 @@
+"""Exercises of notebook 7, pipelining."""
+
+import re
+
+from helpers.exercises.kinds import Function, KernelChange, Number
+from helpers.kernel import Emulation
+from helpers.models.machine import H200
+from helpers.models.pipeline import THREADS, WARPS, place
+
+BF16, BARRIER = 2, 8                    # bytes
+ROWS, COLUMNS, DEPTH = 128, 192, 64     # of exercise 1
+STEPS, RING_STAGES = 5, 4               # of exercise 3
+
+
+def _bytes_and_stages() -> tuple[int, int]:
+    """What `full` expects for a step of ROWS x COLUMNS x DEPTH, and how many stages fit into a CTA's shared memory."""
+    expected = (ROWS + COLUMNS) * DEPTH * BF16
+    return expected, H200.shared_bytes_per_cta // (expected + 2 * BARRIER)
+
+
+def _producer_and_consumer(step: int, stages: int) -> tuple[int, int, int]:
+    """Stage, parity that the producer names at `empty`, parity that a consumer names at `full`."""
+    at = place(step, stages)
+    return at.stage, at.parity ^ 1, at.parity
+
+
+def _one_group_in_flight(emulation: Emulation) -> str | None:
+    """What is still missing to a ring whose consumers keep one group of wgmma running between two steps."""
+    loop = emulation.source.split("for (int step = 0; step < steps;")[-1].split("// 4. Store")[0]
+    code = re.sub(r"//[^\n]*", "", loop)
+    waits = re.findall(r"wgmma_wait_group<(\d)>", code)
+    if waits[:1] != ["1"]:
+        return "the first wait is no longer wgmma_wait_group<1>(): keep one group running between two steps."
+    waited = emulation.run.totals["mbarrier_waits"] - STEPS * 2 * THREADS
+    if waited < STEPS:
+        return "the producer no longer waits for `empty` at each step."
+    arrivals = emulation.run.totals["mbarrier_arrivals"] - STEPS
+    if arrivals < (STEPS - 1) * 2 * WARPS:
+        return f"the consumer warps arrive {arrivals} times: each must give back every stage but perhaps the last."
+    return None
+
+
+EXERCISES = (
+    Number(
+        id="07.1",
+        expected=_bytes_and_stages,
+        names=("bytes that `full` expects", "stages that fit"),
+        mistakes=(
+            ((20480, 11), "those are elements: a bf16 has two bytes."),
+            ((49152, 4), "that is the kernel's own tile, 128 x 256."),
+            ((40960, 4), "the first is right. But there is room for one stage more: divide 227 * 1024."),
+        ),
+        hints=(
+            "A step brings 128 rows of A and 192 columns of B, each 64 deep.",
+            "(128 + 192) * 64 elements of two bytes. A stage has two barriers of 8 bytes besides.",
+            "40,960 bytes; and 227 * 1024 divided by 40,976, rounded down.",
+        ),
+        because="(128 + 192) * 64 * 2 bytes; a smaller stage leaves room for more of them.",
+    ),
+    Function(
+        id="07.2",
+        reference=_producer_and_consumer,
+        points=((0, 4), (1, 4), (3, 4), (4, 4), (7, 4), (8, 4), (5, 3), (2, 1), (3, 1), (63, 2)),
+        names=("step", "stages"),
+        hints=(
+            "How many steps went through this stage before this one? That is the phase; its parity is the phase mod 2.",
+            "Stage: `step % stages`. The round `step // stages` is the phase of `full` that a consumer waits for. The "
+            "producer waits for the phase of `empty` that ended one round earlier.",
+            "`step % stages, (step // stages + 1) % 2, step // stages % 2`.",
+        ),
+        because="a stage's n-th filling ends phase n of `full`, and needs the end of phase n - 1 of `empty`; a new "
+        "barrier passes for phase -1, whose parity is 1.",
+    ),
+    KernelChange(
+        id="07.3",
+        rung="07_pipelining",
+        size=(128, 256, STEPS * DEPTH),
+        goal=_one_group_in_flight,
+        schedules=("lazy", "random"),
+        hints=(
+            "After wgmma_wait_group<1>() the newest group may still run, but which one is over for certain?",
+            "That of the step before. So give back the stage before this one, from the second step on; and before the "
+            "sums are stored, nothing may run any more.",
+            "Arrive at `shared.empty[(place.stage + STAGES - 1) % STAGES]` if `step > 0`, and put a "
+            "`wgmma_wait_group<0>();` behind the loop.",
+        ),
+        because="the tensor cores have the next group in their queue before they finish the last one. The ring must "
+        "have two stages at least, as a consumer now holds two.",
+    ),
+)

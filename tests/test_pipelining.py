@@ -1,0 +1,152 @@
+"""The ring of rung 7: its model against the kernel on the emulator, registers, and the pictures of both."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from helpers.errors import ArgumentError
+from helpers.models.pipeline import PRODUCER, TMA, Costs, Place, place, play_ring
+from helpers.models.registers import RegisterSplit, most_at_launch, sums_per_thread
+from helpers.plots import figure
+from helpers.plots.clocks import peak_over_clock, share_of_peak, tensor_peak
+from helpers.plots.pipeline import ring_chart, ring_timeline
+from helpers.plots.registers import register_bars
+from helpers.records import find_record
+from helpers.ring_events import ring_events
+
+COSTS = Costs(latency=800, load=768, multiply=512)
+WHO = (PRODUCER, "consumer 1", "consumer 2")
+SPLIT = RegisterSplit(168, {"producer": 40, "consumer 1": 232, "consumer 2": 232})
+
+
+# The model
+
+
+def test_a_ring_has_one_phase_a_round():
+    assert [place(step, 3) for step in (0, 2, 3, 5, 6)] == [
+        Place(0, 0), Place(2, 0), Place(0, 1), Place(2, 1), Place(0, 0),
+    ]
+
+
+@pytest.mark.parametrize("steps", [1, 3, 4, 5, 17])
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("consumers", [1, 2])
+def test_a_ring_keeps_order(steps, stages, consumers):
+    ring = play_ring(steps, stages, COSTS, consumers)
+    loads = [work for work in ring.work if work.who == TMA]
+    assert [work.step for work in loads] == list(range(steps))
+    for number in range(1, consumers + 1):
+        own = [work for work in ring.work if work.who == f"consumer {number}"]
+        assert [work.step for work in own] == list(range(steps))
+        for load, work in zip(loads, own, strict=True):
+            assert work.begin >= load.end            # multiplied once it has landed
+        for load, work in zip(loads[stages:], own, strict=False):
+            assert load.begin >= work.end + COSTS.latency   # loaded again once it was read
+    tensor = sorted((work.begin, work.end) for work in ring.work if work.who != TMA)
+    assert all(before[1] <= after[0] for before, after in zip(tensor, tensor[1:], strict=False))
+
+
+def test_one_stage_by_hand():
+    ring = play_ring(2, 1, COSTS)
+    step = COSTS.latency + COSTS.load + 2 * COSTS.multiply
+    assert ring.end == 2 * step
+    assert ring.busy == pytest.approx(2 * COSTS.multiply / step)
+    assert [(wait.begin, wait.end) for wait in ring.waits if wait.who == PRODUCER] == [(0, 0), (0, step)]
+
+
+def test_more_stages_never_cost_and_stop_to_help():
+    ends = [play_ring(64, stages, COSTS).end for stages in range(1, 7)]
+    assert ends == sorted(ends, reverse=True)
+    assert ends[2] == ends[5] < ends[1]   # three stages cover 800 + 768 clocks of a load behind 1,024 of multiplying
+
+
+def test_bad_numbers_are_refused():
+    with pytest.raises(ArgumentError, match="stages is 0"):
+        play_ring(1, 0, COSTS)
+    with pytest.raises(ArgumentError, match="load is -1"):
+        Costs(1, -1, 1)
+
+
+# The model against the kernel
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize(("schedule", "seed"), [("eager", 0), ("lazy", 0), ("random", 1)])
+def test_the_kernel_waits_as_the_model_does(stages, schedule, seed):
+    log, ring = ring_events(7, stages, schedule, seed), play_ring(7, stages, COSTS)
+    for who in WHO:
+        assert log.waits_of(who) == ring.waits_of(who)
+    assert log.totals["mbarrier_waits"] == ring.wait_calls
+    assert log.totals["mbarrier_arrivals"] == ring.arrivals
+    arrivals = [event for event in log.events if event.what == "arrive"]
+    assert len(arrivals) == 7 * 8 == ring.arrivals - 7
+
+
+def test_a_log_of_what_cannot_run_is_refused():
+    for arguments, words in (((0, 1), "steps"), ((65, 1), "steps is 65"), ((1, 5), "stages is 5"),
+                             ((1, 1, "slow"), "schedule 'slow'")):
+        with pytest.raises(ArgumentError, match=words):
+            ring_events(*arguments)
+
+
+# Registers
+
+
+def test_registers_of_rung_7():
+    assert most_at_launch(384) == 168
+    assert SPLIT.fits and SPLIT.used == SPLIT.pool == 64_512
+    assert "fits" in str(SPLIT)
+    assert sums_per_thread(128, 256, 256) == 128 and sums_per_thread(128, 256, 128) == 256
+    assert not RegisterSplit(168, {"producer": 40, "consumer 1": 240, "consumer 2": 240}).fits
+    with pytest.raises(ArgumentError, match="multiple of 8"):
+        RegisterSplit(168, {"producer": 42})
+
+
+# Pictures
+
+
+def clocked(regime: str, clock: float | None):
+    """A recording of rung 3 with the clock of another."""
+    record = find_record(3, 4096, 4096, 4096)
+    clocks = (clock,) * len(record.samples.kernel_ms)
+    samples = replace(record.samples, cublas_clock_mhz=clocks)
+    return replace(record, regime=regime, sm_clock_mhz=clock, samples=samples)
+
+
+def test_the_peak_follows_the_clock():
+    assert tensor_peak(1980) == pytest.approx(1070.5, abs=0.1)
+    item = clocked("burst", 1600.0)
+    assert share_of_peak(item) == pytest.approx(item.tflops / 865.1, rel=1e-3)
+    assert share_of_peak(clocked("burst", None)) is None
+
+
+PICTURES = {
+    "chart": (lambda: ring_chart(ring_events(5, 2, "random", 1)),
+              ["70 events, 2 stages", "The producer waits for empty[0] with parity 0", "Consumer 2 waits for full[0]"]),
+    "chart, lazy": (lambda: ring_chart(ring_events(7, 4)), ["4 stages", "empty[2] with parity 0"]),
+    "chart, one stage": (lambda: ring_chart(ring_events(3, 1)), ["1 stage."]),
+    "timeline": (lambda: ring_timeline([play_ring(8, stages, COSTS) for stages in (1, 2, 4)]),
+                 ["1 stage: done after 20,736 clocks", "4 stages: done after 9,760 clocks, tensor cores busy 84%"]),
+    "timeline, one consumer": (lambda: ring_timeline([play_ring(3, 2, COSTS, 1)], title="One"), ["One. 2 stages"]),
+    "registers": (lambda: register_bars(SPLIT, 128), ["after setmaxnreg: producer 128 x 40", "65,536"]),
+    "registers, no sums": (lambda: register_bars(SPLIT), ["at launch: producer 128 x 168"]),
+    "clocks": (lambda: peak_over_clock([clocked("burst", 1650.0), clocked("sustained", 1400.0)]),
+               ["1,071 at 1.98 GHz", "989 at 1.83 GHz", "cuBLAS, N=4096, sustained"]),
+    "clocks, none": (lambda: peak_over_clock([clocked("burst", None)]), ["No measurements."]),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.compiler) if name.startswith("chart") else name for name in PICTURES]
+)
+def test_picture(name):
+    draw, sentences = PICTURES[name]
+    picture = draw()
+    assert len(figure.png(picture)) < 200_000
+    assert figure.overlaps(picture) == []
+    assert min(text.get_fontsize() for text in figure.visible_texts(picture)) >= 10
+    for sentence in sentences:
+        assert sentence in picture.alt
+    assert "\n" not in picture.alt and not re.search(r"\b1 (stage|step|event)s", picture.alt)
