@@ -60,18 +60,29 @@ class Job:
     entry: str
     size: int
     regime: str
+    ablation: tuple[tuple[str, int], ...] = ()   # defines, sorted
+
+    @property
+    def defines(self) -> dict[str, int]:
+        """What the preprocessor sees."""
+        return dict(self.ablation)
 
     @property
     def name(self) -> str:
         """For people: '01_coalescing.matmul_uncoalesced 4096 burst'."""
-        return f"{file_name(self.rung.name, self.entry)} {self.size} {self.regime}"
+        return f"{file_name(self.rung.name, self.entry, self.defines)} {self.size} {self.regime}"
 
 
 def plan_jobs(
-    rungs: Iterable[Rung], sizes: Iterable[int], regimes: Iterable[str], twin_limit: int = TWIN_LIMIT
+    rungs: Iterable[Rung],
+    sizes: Iterable[int],
+    regimes: Iterable[str],
+    twin_limit: int = TWIN_LIMIT,
+    ablations: bool = False,
 ) -> list[Job]:
     """Every combination, by size (the matrices are made once), then regime, then rung. Twins stop at `twin_limit`.
 
+    ablations: whether the rungs' ablations have jobs too, beside the rung itself.
     Raises ArgumentError for a size that does not suit a rung, or an unknown regime.
     """
     jobs: list[Job] = []
@@ -88,14 +99,18 @@ def plan_jobs(
                 raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
             for entry in (rung.entry, *rung.twins):
                 if entry == rung.entry or size <= twin_limit:
-                    entries.append((rung, entry))
-        jobs.extend(Job(rung, entry, size, regime) for regime in regimes for rung, entry in entries)
+                    entries.append((rung, entry, ()))
+            if ablations:
+                entries.extend((rung, rung.entry, tuple(sorted(defines.items()))) for defines in rung.ablations)
+        jobs.extend(
+            Job(rung, entry, size, regime, ablation) for regime in regimes for rung, entry, ablation in entries
+        )
     return jobs
 
 
 def job_path(job: Job, info: Device, directory: Path) -> Path:
     """Where the job's record belongs."""
-    stem = file_name(job.rung.name, job.entry)
+    stem = file_name(job.rung.name, job.entry, job.defines)
     return directory / info.slug / f"{stem}_{size_name(job.size, job.size, job.size)}_{job.regime}.json"
 
 
@@ -216,6 +231,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rest", type=float, default=1.0, metavar="SECONDS", help="before each burst")
     parser.add_argument("--turn", type=float, default=3.0, metavar="SECONDS", help="length of a sustained turn")
     parser.add_argument("--twin-limit", type=int, default=TWIN_LIMIT, metavar="N", help="largest size of a twin")
+    parser.add_argument("--ablations", action="store_true", help="the rungs' ablations, too")
     parser.add_argument("--output", type=Path, default=RECORD_DIR, metavar="DIR", help="instead of helpers/records")
     parser.add_argument("--force", action="store_true", help="measure what is current, too")
     parser.add_argument("--no-yardsticks", action="store_true", help="leave device.json alone")
@@ -229,7 +245,7 @@ def _run(options: argparse.Namespace) -> int:
     for regime in options.regimes:
         check_options(regime, options.rounds, options.rest, options.turn)
     rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
-    jobs = plan_jobs(rungs, options.sizes, options.regimes, options.twin_limit)
+    jobs = plan_jobs(rungs, options.sizes, options.regimes, options.twin_limit, options.ablations)
     rounds = {"burst": options.rounds or BURST_ROUNDS, "sustained": options.rounds or SUSTAINED_ROUNDS}
     total = estimate_s(jobs, rounds, options.rest, options.turn)
     if options.list:
@@ -256,7 +272,7 @@ def _run(options: argparse.Namespace) -> int:
             options.output,
             info,
             rounds,
-            load_kernel=lambda job: load(job.rung, backend="cuda", entry=job.entry),
+            load_kernel=lambda job: load(job.rung, backend="cuda", entry=job.entry, defines=job.defines),
             measure_jobs=lambda kernels, group: measure_together(
                 bench,
                 kernels,

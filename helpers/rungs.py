@@ -61,6 +61,7 @@ class Rung:
     order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
     list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
     persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
+    ablations: defines that take a part of the kernel away; they are recorded beside it.
     `helpers.launches` says what arguments follow from this.
     """
 
@@ -82,6 +83,7 @@ class Rung:
     order: str | None = None
     persistent: bool = False
     most_ctas: int | None = None
+    ablations: tuple[dict[str, int], ...] = ()
 
     @property
     def path(self) -> Path:
@@ -172,6 +174,7 @@ RUNGS: tuple[Rung, ...] = (
         compute_capability=">=9.0",
         maps=AB_MAPS,
         stages=2,
+        ablations=({"BUFFERS": 1},),
     ),
     Rung(
         number=6,
@@ -200,6 +203,7 @@ RUNGS: tuple[Rung, ...] = (
         compute_capability="==9.0",
         maps=AB_MAPS,
         stages=4,
+        ablations=({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3}),
     ),
     Rung(
         number=8,
@@ -250,6 +254,7 @@ RUNGS: tuple[Rung, ...] = (
         order="grouped",
         persistent=True,
         most_ctas=128,
+        ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}),
     ),
 )
 

@@ -478,6 +478,15 @@ def test_jobs_go_by_size_and_twins_stop_at_their_limit():
         jobs_of(1, regimes=("fast",))
 
 
+def test_ablations_are_jobs_beside_their_rung():
+    jobs = record.plan_jobs([find_rung(4), find_rung(5)], (4096,), ("burst",), ablations=True)
+    assert [job.name for job in jobs] == [
+        "04_swizzling 4096 burst", "05_tma 4096 burst", "05_tma+BUFFERS-1 4096 burst",
+    ]
+    assert jobs[2].defines == {"BUFFERS": 1}
+    assert record.job_path(jobs[2], H200, record.RECORD_DIR).name == "05_tma+BUFFERS-1_4096_burst.json"
+
+
 def test_every_measurement_is_written_at_once_and_not_made_twice(tmp_path):
     jobs, done = jobs_of(1, 2), []
     failed, lines = run(jobs, tmp_path, fake_measure(done))
