@@ -8,7 +8,7 @@ PY := .venv/bin/python
 unexport PYTHONPATH PYTHONHOME MPLBACKEND
 
 .DEFAULT_GOAL := all
-.PHONY: all setup notebooks ladder test lint lab record browser clean help
+.PHONY: all setup notebooks ladder test soak lint lab record browser clean help
 
 all: notebooks ladder  ## set up, run every notebook into build/notebooks, draw build/ladder.png
 
@@ -23,6 +23,9 @@ ladder: notebooks  ## draw build/ladder.png
 
 test: setup  ## run the tests; needs no GPU
 	MPLBACKEND=Agg $(PY) -m pytest
+
+soak: setup  ## run the kernels and the planted bugs under many random schedules (about ten minutes)
+	$(PY) -m helpers.soak
 
 lint: setup  ## check the style of the Python code and of the notebooks
 	$(PY) -m ruff check .

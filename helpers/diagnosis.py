@@ -4,15 +4,30 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from helpers.misplaced import (
+    Tile,
+    chunk_guess,
+    line_guesses,
+    name_tiles,
+    swizzle_words,
+    swizzled,
+    tile_guesses,
+    whole_tiles,
+)
 from helpers.reference import UNIT_ROUNDOFF_BF16
 
 SAMPLED_ROWS = 8   # rows on which a guess is tried out
 
 
-def describe_missing(missing: np.ndarray) -> str:
-    """A sentence about elements that were never written; `missing` is a mask of C, shape (M, N)."""
+def describe_missing(missing: np.ndarray, tile: Tile | None = None) -> str:
+    """A sentence about elements that were never written; `missing` is a mask of C, shape (M, N).
+
+    tile: rows and columns of C that a CTA computes at a time.
+    """
     row, column = _first(missing)
-    return f"C still holds its NaN filling at ({row}, {column}): {_region(missing)} never written."
+    tiles = whole_tiles(missing, tile) if tile and not missing.all() else []
+    which = f"; this is {name_tiles(tiles, tile)}" if tile and tiles else ""
+    return f"C still holds its NaN filling at ({row}, {column}): {_region(missing)} never written{which}."
 
 
 def describe_nan(nan: np.ndarray) -> str:
@@ -25,11 +40,18 @@ def describe_nan(nan: np.ndarray) -> str:
 
 
 def describe_wrong(
-    C: np.ndarray, a: np.ndarray, b: np.ndarray, reference: np.ndarray, bound: np.ndarray, depth: int
+    C: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    reference: np.ndarray,
+    bound: np.ndarray,
+    depth: int,
+    tile: Tile | None = None,
 ) -> str:
     """A sentence about elements outside their error bound, with a guess at the mistake.
 
     C, reference, bound: (M, N) fp32. a: (M, K), b: (K, N) fp32. depth: the kernel's step along K.
+    tile: rows and columns of C that a CTA computes at a time.
     """
     wrong = np.abs(C - reference) > bound
     row, column = _first(wrong)
@@ -40,7 +62,7 @@ def describe_wrong(
     place = _block(wrong, filled=0.9)   # an element can be right by chance
     if place:
         sentence += f"; all of them in {place}"
-    guess = next(_guesses(C, a, b, reference, bound, wrong, depth), "")
+    guess = next(_guesses(C, a, b, reference, bound, wrong, depth, tile), "")
     return f"{sentence}; {guess}." if guess else f"{sentence}."
 
 
@@ -62,6 +84,7 @@ def _guesses(
     bound: np.ndarray,
     wrong: np.ndarray,
     depth: int,
+    tile: Tile | None,
 ) -> Iterator[str]:
     """Mistakes that explain the result, likeliest first."""
     (m, k), n = a.shape, b.shape[1]
@@ -89,6 +112,14 @@ def _guesses(
             yield f"it looks as if the last {_values(step)} left out"
         if explains(a[rows, step:], b[step:]):
             yield f"it looks as if the first {_values(step)} left out"
+    if tile:
+        yield from tile_guesses(C, reference, bound, wrong, tile)
+    yield from line_guesses(C, reference, bound, wrong)
+    yield from chunk_guess(C, reference, bound, rows)
+    if explains(swizzled(a[rows], rows)[:, :k], b):
+        yield swizzle_words("A")
+    if explains(a[rows], swizzled(b, np.arange(k))[:, :n]):
+        yield swizzle_words("B")
     yield from _factor(C[wrong], reference[wrong])
 
 

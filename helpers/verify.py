@@ -66,11 +66,12 @@ class Verification:
         return f"{place}: right, relative error {self.relative_error:.2e}, largest error {self.max_error:.2e}"
 
 
-def check(C: Any, A: Any, B: Any, depth: int = 1) -> Check:
+def check(C: Any, A: Any, B: Any, depth: int = 1, tile: tuple[int, int] | None = None) -> Check:
     """Compare a bf16 result with A @ B. C (M, N), A (M, K), B (K, N); all in the same memory.
 
     Every element must lie within its error bound (`helpers.reference.error_bound`) and all together within
-    MAX_RELATIVE_ERROR. depth: the kernel's step along K, which helps to say what went wrong.
+    MAX_RELATIVE_ERROR. depth, tile: the kernel's step along K, and the rows and columns of C that a CTA computes at a
+    time, which help to say what went wrong.
     """
     backend = "cuda" if is_device_array(A) else "emulator"
     for name, matrix in (("A", A), ("B", B)):
@@ -85,7 +86,7 @@ def check(C: Any, A: Any, B: Any, depth: int = 1) -> Check:
     xp = module_of(C)
     c, a, b = as_float(C), as_float(A), as_float(B)
     if not bool(xp.isfinite(c).all()):
-        return Check(False, math.nan, math.nan, _describe_not_finite(C, c))
+        return Check(False, math.nan, math.nan, _describe_not_finite(C, c, tile))
     reference = reference_product(a, b)
     bound = error_bound(a, b, reference)
     difference = xp.abs(c - reference)
@@ -95,7 +96,7 @@ def check(C: Any, A: Any, B: Any, depth: int = 1) -> Check:
     relative_error = distance / norm if norm else (0.0 if distance == 0.0 else math.inf)
     if not bool((difference <= bound).all()):
         host = [values if xp is np else values.get() for values in (c, a, b, reference, bound)]
-        return Check(False, relative_error, max_error, describe_wrong(*host, depth))
+        return Check(False, relative_error, max_error, describe_wrong(*host, depth, tile))
     if not relative_error < MAX_RELATIVE_ERROR:
         reason = (
             f"each element of C is within its bound, but all together they are off by {relative_error:.2e} of C's "
@@ -129,7 +130,7 @@ def verify(kernel: Kernel, size: tuple[int, int, int] | None = None, seed: int =
         fresh.check.passed,
         max(first.check.relative_error, fresh.check.relative_error),
         max(first.check.max_error, fresh.check.max_error),
-        f"on a second pair of matrices of the same shape: {fresh.check.reason}" if fresh.check.reason else "",
+        _describe_fresh(first, fresh),
     )
     return _outcome(kernel, m, n, k, worst)
 
@@ -209,7 +210,7 @@ class _Trial:
     def __init__(self, kernel: Kernel, A: Any, B: Any):
         self.A, self.B, self.fault = A, B, ""
         m, n = A.shape[0], B.shape[1]
-        rows, columns, _ = kernel.rung.tile
+        rows, columns, depth = kernel.rung.tile
         band = kernel.rung.cluster * rows * n + columns   # whoever writes a tile too far down writes here
         memory, self.C = _between_bands(m, n, kernel.backend, band, GUARD_BAND)
         self.C.view(np.uint16)[...] = FILLING
@@ -220,7 +221,7 @@ class _Trial:
                 gpu.synchronize()
         except KernelFault as fault:
             self.fault = str(fault)
-        self.check = check(self.C, *before, depth=kernel.rung.tile[2])
+        self.check = check(self.C, *before, depth=depth, tile=(rows, columns))
         trespass = _overwritten(memory, self.C) or _changed_inputs(before, (A, B))
         if self.fault:   # the launch was stopped there, so what C holds says nothing
             self.check = self.check._replace(passed=False, reason=self.fault)
@@ -280,15 +281,29 @@ def _overwritten(memory: Any, C: Any) -> str:
     return ""
 
 
+def _describe_fresh(first: _Trial, fresh: _Trial) -> str:
+    """What is wrong with the run on fresh arrays, "" if nothing is; also whether it used the arrays of the first."""
+    if not fresh.check.reason:
+        return ""
+    reason = f"on a second pair of matrices of the same shape: {fresh.check.reason}"
+    for names, A, B in (("A", first.A, fresh.B), ("B", fresh.A, first.B), ("A and B", first.A, first.B)):
+        if not fresh.fault and check(fresh.C, A, B).passed:
+            return (
+                f"{reason[:-1]}; it is the product with the {names} of the run before: "
+                "make tensor maps and pointers anew for each call."
+            )
+    return reason
+
+
 def _changed_inputs(before: tuple[Any, Any], after: tuple[Any, Any]) -> str:
     names = [name for name, old, new in zip("AB", before, after, strict=True) if not _same_bits(old, new)]
     return f"The kernel changed its input {' and '.join(names)}." if names else ""
 
 
-def _describe_not_finite(C: Any, values: Any) -> str:
+def _describe_not_finite(C: Any, values: Any, tile: tuple[int, int] | None) -> str:
     missing = _host_bits(C) == FILLING
     if missing.any():
-        return describe_missing(missing)
+        return describe_missing(missing, tile)
     return describe_nan(~np.isfinite(values if isinstance(values, np.ndarray) else values.get()))
 
 
