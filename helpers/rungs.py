@@ -83,7 +83,7 @@ class Rung:
     order: str | None = None
     persistent: bool = False
     most_ctas: int | None = None
-    ablations: tuple[dict[str, int], ...] = ()
+    ablations: tuple[dict[str, int], ...] = field(default=(), hash=False)
 
     @property
     def path(self) -> Path:

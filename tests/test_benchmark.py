@@ -478,12 +478,14 @@ def test_jobs_go_by_size_and_twins_stop_at_their_limit():
         jobs_of(1, regimes=("fast",))
 
 
-def test_ablations_are_jobs_beside_their_rung():
+def test_ablations_are_jobs_beside_their_rung(tmp_path):
     jobs = record.plan_jobs([find_rung(4), find_rung(5)], (4096,), ("burst",), ablations=True)
     assert [job.name for job in jobs] == [
         "04_swizzling 4096 burst", "05_tma 4096 burst", "05_tma+BUFFERS-1 4096 burst",
     ]
     assert jobs[2].defines == {"BUFFERS": 1}
+    failed, lines = run(jobs[1:], tmp_path, fake_measure([]))
+    assert failed == 0 and len(lines) == 2
     assert record.job_path(jobs[2], H200, record.RECORD_DIR).name == "05_tma+BUFFERS-1_4096_burst.json"
 
 
