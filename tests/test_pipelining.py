@@ -3,17 +3,29 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from helpers.errors import ArgumentError
+from helpers.errors import ArgumentError, BackendError, RecordError
+from helpers.held_clock import (
+    Clocked,
+    HeldClock,
+    clock_of,
+    clock_path,
+    clocked_text,
+    recorded_clocks,
+    with_clocks,
+    write_clocks,
+)
 from helpers.models.pipeline import PRODUCER, TMA, Costs, Place, place, play_ring
 from helpers.models.registers import RegisterSplit, most_at_launch, sums_per_thread
 from helpers.plots import figure
-from helpers.plots.clocks import peak_over_clock, share_of_peak, tensor_peak
+from helpers.plots.clocks import peak_over_clock, tensor_peak
 from helpers.plots.pipeline import ring_chart, ring_timeline
 from helpers.plots.registers import register_bars
 from helpers.records import find_record
 from helpers.ring_events import ring_events
+from helpers.rungs import RUNGS
 
 COSTS = Costs(latency=800, load=768, multiply=512)
 WHO = (PRODUCER, "consumer 1", "consumer 2")
@@ -107,19 +119,52 @@ def test_registers_of_rung_7():
 # Pictures
 
 
-def clocked(regime: str, clock: float | None):
-    """A recording of rung 3 with the clock of another."""
-    record = find_record(3, 4096, 4096, 4096)
-    clocks = (clock,) * len(record.samples.kernel_ms)
-    samples = replace(record.samples, cublas_clock_mhz=clocks)
-    return replace(record, regime=regime, sm_clock_mhz=clock, samples=samples)
+def clocked(regime: str, clock: float | None) -> Clocked:
+    """A recording of rung 7 with a clock."""
+    return Clocked(replace(find_record(7, 4096, 4096, 4096), regime=regime), clock)
+
+
+# Clocks
 
 
 def test_the_peak_follows_the_clock():
     assert tensor_peak(1980) == pytest.approx(1070.5, abs=0.1)
     item = clocked("burst", 1600.0)
-    assert share_of_peak(item) == pytest.approx(item.tflops / 865.1, rel=1e-3)
-    assert share_of_peak(clocked("burst", None)) is None
+    assert item.share == pytest.approx(item.measurement.tflops / 865.1, rel=1e-3)
+    assert "of the peak at that clock" in str(item)
+    assert clocked("burst", None).share is None and "not recorded" in str(clocked("burst", None))
+
+
+def test_the_clock_is_cycles_over_nanoseconds():
+    noted = np.zeros(4 * 5, np.uint64)
+    noted[:8] = [10**12, 5 * 10**17, 10**12 + 1600, 5 * 10**17 + 1000, 7, 9, 7 + 3400, 9 + 2000]
+    assert clock_of(noted) == pytest.approx(5000 * 1e3 / 3000)
+    with pytest.raises(BackendError, match="No CTA"):
+        clock_of(np.zeros(8, np.uint64))
+
+
+@pytest.mark.parametrize("rung", RUNGS[5:], ids=lambda rung: rung.name)
+def test_every_tensor_core_kernel_takes_the_notes(rung):
+    text = clocked_text(rung.path.read_text(encoding="utf-8"))
+    assert text.count("note_clock(clocks, 0);") == text.count("note_clock(clocks, 1);") == 1
+    assert text.rstrip().endswith("note_clock(clocks, 1);\n}")
+    with pytest.raises(BackendError, match="form"):
+        clocked_text("nothing")
+
+
+def test_clocks_are_kept_by_code(tmp_path):
+    record = find_record(7, 4096, 4096, 4096)
+    right = HeldClock(record.rung, record.code_hash, 4096, "burst", 1612.3, "2026-11-29T12:00:00Z")
+    other = replace(right, n=8192, code_hash="0" * 16)
+    assert recorded_clocks(record.device.slug, tmp_path) == ()
+    write_clocks(record.device, [right, other], tmp_path)
+    write_clocks(record.device, [replace(other, mhz=1500.0)], tmp_path)
+    assert [clock.mhz for clock in recorded_clocks(record.device.slug, tmp_path)] == [1612.3, 1500.0]
+    large = replace(record, m=8192, n=8192, k=8192)
+    assert [item.mhz for item in with_clocks([record, large], tmp_path)] == [1612.3, None]
+    clock_path(record.device.slug, tmp_path).write_text('{"schema": "hopper-matmul/held-clock/1"}')
+    with pytest.raises(RecordError, match="device"):
+        recorded_clocks(record.device.slug, tmp_path)
 
 
 PICTURES = {
@@ -133,8 +178,8 @@ PICTURES = {
     "registers": (lambda: register_bars(SPLIT, 128), ["after setmaxnreg: producer 128 x 40", "65,536"]),
     "registers, no sums": (lambda: register_bars(SPLIT), ["at launch: producer 128 x 168"]),
     "clocks": (lambda: peak_over_clock([clocked("burst", 1650.0), clocked("sustained", 1400.0)]),
-               ["1,071 at 1.98 GHz", "989 at 1.83 GHz", "cuBLAS, N=4096, sustained"]),
-    "clocks, none": (lambda: peak_over_clock([clocked("burst", None)]), ["No measurements."]),
+               ["1,071 at 1.98 GHz", "989 at 1.83 GHz", "07, N=4096, sustained: "]),
+    "clocks, none": (lambda: peak_over_clock([clocked("burst", None)]), ["No measurements with a clock."]),
 }
 
 

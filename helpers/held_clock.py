@@ -1,0 +1,210 @@
+"""The SM clock that a rung's kernel really runs at, counted by the kernel itself; or the recording of it.
+
+    python -m helpers.held_clock 6 7 10 --sizes 4096 8192 --regimes burst sustained      records it, on a GPU
+
+A probe right after the launches comes too late: tensor cores at work draw much power, the chip lowers its clock for
+them within half a millisecond, and raises it again as soon as they rest. So here one thread of each CTA of a copy of
+the kernel notes cycles (clock64) and nanoseconds (%globaltimer) at its first and its last instruction. The clock is the
+sum of the cycles over the sum of the nanoseconds, in the last launch.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers import device, gpu
+from helpers.arrays import empty_matrix, random_matrix
+from helpers.benchmark import BURST_LAUNCHES, CHUNK_MS, DROP_S, SPIN_MS, launch_count
+from helpers.device import Device, peak_tflops
+from helpers.entry import Parser, guarded
+from helpers.errors import BackendError
+from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.kernel import Kernel, load
+from helpers.records import DATE, HASH, RECORD_DIR, REGIMES, Measurement, device_from_json
+from helpers.rungs import Rung, find_rung
+from helpers.timing import CudaTimer
+from helpers.variants import save_text
+
+SCHEMA = "hopper-matmul/held-clock/1"
+SUSTAINED_S = 2.0
+MOST_CTAS = 1 << 16
+
+_NOTE = """// Cycles of this SM and nanoseconds, at slot 0 (the first instruction) or 1 (the last one) of this CTA.
+__device__ __forceinline__ void note_clock(unsigned long long* clocks, int slot) {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds)::"memory");
+    unsigned long long* own = clocks + 4 * (size_t(blockIdx.y) * gridDim.x + blockIdx.x) + 2 * slot;
+    own[0] = clock64();
+    own[1] = nanoseconds;
+}
+
+extern "C" __global__"""
+_LAST_THREAD = "if (threadIdx.x == blockDim.x - 1) note_clock(clocks, {slot});"
+
+
+@dataclass(frozen=True)
+class HeldClock:
+    """The clock inside a kernel. code_hash: of the rung's own code. mhz: over all SMs. date: UTC."""
+
+    rung: str
+    code_hash: str
+    n: int
+    regime: str
+    mhz: float
+    date: str
+
+
+@dataclass(frozen=True)
+class Clocked:
+    """A measurement and the clock that its kernel ran at; None if nobody has measured that."""
+
+    measurement: Measurement
+    mhz: float | None
+
+    @property
+    def share(self) -> float | None:
+        """The speed over the tensor cores' peak at that clock."""
+        if self.mhz is None:
+            return None
+        return self.measurement.tflops / peak_tflops(self.measurement.device, clock_mhz=self.mhz)
+
+    def __str__(self) -> str:
+        item = self.measurement
+        name = f"{item.rung}, N={item.n}, {item.regime}: {item.tflops:.0f} TFLOP/s"
+        if self.mhz is None:
+            return f"{name}, clock not recorded"
+        return f"{name} at {self.mhz:,.0f} MHz, {self.share:.0%} of the peak at that clock"
+
+
+def clocked_text(text: str) -> str:
+    """The text of a kernel with the notes in it: a parameter more, and its first and last statements."""
+    text, signatures = re.subn(r"int K\) \{\n", f"int K, unsigned long long* clocks) {{\n    {_LAST_THREAD}\n", text)
+    if signatures != 1 or not text.endswith("}\n"):
+        raise BackendError("The kernel has not the form that its clock can be noted in: see helpers/held_clock.py.")
+    text = text.replace("{slot}", "0").replace('extern "C" __global__', _NOTE)
+    return text.removesuffix("}\n") + f"    {_LAST_THREAD.format(slot=1)}\n}}\n"
+
+
+class _ClockedKernel(Kernel):
+    """A kernel with a parameter more."""
+
+    clocks: Any
+
+    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0):
+        return super().launch(grid, block, (*arguments, self.clocks), shared_bytes)
+
+
+def measure_clock(rung: str | int | Rung, n: int, regime: str, timer: CudaTimer | None = None) -> HeldClock:
+    """Measure it at M = N = K = n. Takes about two seconds. Raises BackendError without a GPU that runs the rung."""
+    import cupy
+
+    own = load(rung, "cuda")
+    file = save_text(clocked_text(own.source), f"clocked_{own.rung.name}")
+    kernel = _ClockedKernel(own.rung, own._implementation, own.entry, {}, file)
+    kernel.clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
+    A, B, C = random_matrix(n, n, 0, "cuda"), random_matrix(n, n, 1, "cuda"), empty_matrix(n, n, "cuda")
+    timer = timer or CudaTimer()
+
+    def launch() -> None:
+        kernel(A, B, out=C)
+
+    ms = timer.burst(launch, 1, 0.0, SPIN_MS).ms
+    if regime == "burst":
+        timer.burst(launch, min(BURST_LAUNCHES, launch_count(ms)), 1.0, SPIN_MS)
+    else:
+        timer.turn(launch, SUSTAINED_S, DROP_S, max(1, round(CHUNK_MS / ms)))
+    gpu.synchronize()
+    return HeldClock(own.rung.name, own.code_hash, n, regime, clock_of(kernel.clocks.get()), device.now())
+
+
+def clock_of(noted: Any) -> float:
+    """MHz from what the CTAs noted: cycles and nanoseconds, first and last; zeros where there was no CTA."""
+    rows = noted.reshape(-1, 4).astype("int64")
+    rows = rows[rows[:, 3] > 0]
+    cycles, nanoseconds = (rows[:, 2:] - rows[:, :2]).sum(axis=0)
+    if nanoseconds <= 0:
+        raise BackendError("No CTA has noted its clock: did the kernel run?")
+    return float(cycles) * 1e3 / float(nanoseconds)
+
+
+def with_clocks(measurements: Iterable[Measurement], directory: Path | None = None) -> list[Clocked]:
+    """Each measurement with its kernel's clock: measured now for a live one, else as recorded for the same code."""
+    found = []
+    for item in measurements:
+        if item.source == "live":
+            found.append(Clocked(item, measure_clock(item.rung, item.n, item.regime).mhz))
+            continue
+        fitting = [
+            clock.mhz for clock in recorded_clocks(item.device.slug, directory)
+            if (clock.rung, clock.code_hash, clock.n, clock.regime) == (item.rung, item.code_hash, item.n, item.regime)
+        ]
+        found.append(Clocked(item, fitting[-1] if fitting else None))
+    return found
+
+
+def clock_path(slug: str, directory: Path | None = None) -> Path:
+    """Where the clocks of a GPU are kept."""
+    return Path(directory or RECORD_DIR) / slug / "clock" / "held.json"
+
+
+def recorded_clocks(slug: str, directory: Path | None = None) -> tuple[HeldClock, ...]:
+    """The recorded clocks of a GPU; none if nothing was recorded. Raises RecordError for a damaged file."""
+    path = clock_path(slug, directory)
+    return from_json(read_json(path), path) if path.exists() else ()
+
+
+def from_json(data: Any, path: Path) -> tuple[HeldClock, ...]:
+    """The clocks in a JSON object. Raises RecordError naming the file and the key that does not fit."""
+    top = Fields(data, path)
+    top.choice("schema", (SCHEMA,))
+    device_from_json(top.object("device"))
+    return tuple(
+        HeldClock(
+            item.text("rung", r"\d\d_\w+", "a rung's name such as '07_pipelining'"),
+            item.text("code_hash", HASH, "16 hexadecimal digits"), item.integer("n", 1),
+            item.choice("regime", REGIMES), item.number("mhz"),
+            item.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        )
+        for item in top.objects("clocks")
+    )
+
+
+def write_clocks(info: Device, clocks: Iterable[HeldClock], directory: Path | None = None) -> Path:
+    """Keep clocks; those of the same rung, size and regime are replaced."""
+    kept = {(clock.rung, clock.n, clock.regime): clock for clock in recorded_clocks(info.slug, directory)}
+    kept |= {(clock.rung, clock.n, clock.regime): clock for clock in clocks}
+    rows = [asdict(kept[key]) | {"mhz": round(kept[key].mhz, 1)} for key in sorted(kept)]
+    data = {"schema": SCHEMA, "device": asdict(info), "clocks": rows}
+    return write_json(clock_path(info.slug, directory), data, from_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = Parser(prog="python -m helpers.held_clock", description="Record the clock inside kernels.")
+    parser.add_argument("rungs", nargs="*", default=["6", "7", "8", "9", "10"], metavar="RUNG")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[4096, 8192], metavar="N")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
+    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    options = parser.parse_args(arguments)
+    return guarded(lambda: _record([find_rung(name) for name in options.rungs], options))
+
+
+def _record(rungs: Sequence[Rung], options: Any) -> int:
+    info = device.device_info()
+    if info is None:
+        raise BackendError(f"The clock can only be measured on a GPU: {device.no_device_reason()}")
+    timer = CudaTimer()
+    clocks = []
+    for rung in rungs:
+        for n in options.sizes:
+            for regime in options.regimes:
+                clocks.append(measure_clock(rung, n, regime, timer))
+                print(f"{rung.name} {n} {regime}: {clocks[-1].mhz:,.0f} MHz", flush=True)
+    print(f"written to {display(write_clocks(info, clocks, options.output))}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
