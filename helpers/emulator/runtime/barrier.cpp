@@ -11,10 +11,7 @@
 
 namespace emulator {
 
-void block_on(Thread& thread, const Wait& wait) {
-    thread.wait = wait;
-    thread.cta->worker->yield(thread);
-}
+void give_way(Thread& thread) { thread.cta->worker->yield(thread); }
 
 namespace {
 
@@ -64,14 +61,20 @@ void syncthreads(Thread& thread, int line) {
     }
     if (cta.named_barriers->at(0).arrived != 0) fail_mixed(thread, line);
     barrier.arrived += 1;
-    Ordering* ordering = cta.cluster->ordering();
-    if (ordering != nullptr) ordering->arrive(ordering->block_meeting(cta), thread);
     if (barrier.arrived == int(cta.threads.size())) {
         release(barrier, cta);
     } else {
+        // Nothing after this: what a thread still needs would lie on its stack, which has left the cache by then.
         block_on(thread, {has_passed<BlockBarrier>, &barrier, barrier.generation, State::syncthreads, line});
     }
-    if (ordering != nullptr) ordering->leave(ordering->block_meeting(cta), thread);
+}
+
+// With vector clocks.
+__attribute__((noinline)) void ordered_syncthreads(Thread& thread, Ordering& ordering, int line) {
+    Meeting& meeting = ordering.block_meeting(*thread.cta);
+    ordering.arrive(meeting, thread);
+    syncthreads(thread, line);
+    ordering.leave(meeting, thread);
 }
 
 bool is_complete(const WarpBarrier& barrier, const Warp& warp) {
@@ -140,7 +143,12 @@ using namespace emulator;
 void emulator_syncthreads(int line) {
     Thread& thread = *current_thread;
     thread.cta->worker->step(thread, -1, line);
-    syncthreads(thread, line);
+    Ordering* ordering = thread.cta->cluster->ordering();
+    if (ordering != nullptr) {
+        ordered_syncthreads(thread, *ordering, line);
+    } else {
+        syncthreads(thread, line);
+    }
 }
 
 void emulator_syncwarp(uint32_t mask, int line) {

@@ -108,7 +108,20 @@ struct Cta {
 // The thread whose fiber runs on the calling OS thread, or nullptr between fibers.
 extern thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));
 
-// Blocks the calling thread until wait.ready says that it may go on.
-void block_on(Thread& thread, const Wait& wait);
+// Gives way to other threads until the calling thread's wait is over.
+void give_way(Thread& thread);
+
+// Blocks the calling thread until wait.ready says that it may go on. (Member by member: a copy by whole vectors of what
+// has just been written by members would wait for the store buffer, at every barrier of every thread.)
+inline __attribute__((always_inline)) void block_on(Thread& thread, const Wait& wait) {
+    thread.wait.ready = wait.ready;
+    thread.wait.object = wait.object;
+    thread.wait.ticket = wait.ticket;
+    thread.wait.state = wait.state;
+    thread.wait.line = wait.line;
+    thread.wait.describe = wait.describe;
+    thread.wait.is_try = wait.is_try;
+    give_way(thread);
+}
 
 }   // namespace emulator
