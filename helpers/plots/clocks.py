@@ -74,9 +74,9 @@ def _legend(picture: Picture, lines: Sequence[tuple[str, str, str]], gpu: Gpu) -
     legend = picture.add_axes((0.645, 0.1, 0.35, 0.65))
     legend.set_axis_off()
     legend.set_xlim(0, 1)
-    legend.set_ylim(max(3, len(lines)), 0)
+    legend.set_ylim(max(4.5, len(lines)), 0)
     for row, (regime, name, figure) in enumerate(lines):
         color, mark = _KINDS[regime]
         legend.plot([0.05], [row + 0.3], mark, color=color, mec=INK, ms=8)
         legend.text(0.12, row + 0.14, name, va="center", fontsize=10)
-        legend.text(0.12, row + 0.46, figure, va="center", fontsize=10)
+        legend.text(0.12, row + 0.44, figure, va="center", fontsize=10)
