@@ -24,7 +24,7 @@ ladder: notebooks  ## draw build/ladder.png
 test: setup  ## run the tests; needs no GPU
 	MPLBACKEND=Agg $(PY) -m pytest
 
-soak: setup  ## run the kernels and the planted bugs under many random schedules (about ten minutes)
+soak: setup  ## run the kernels and the planted bugs under many random schedules (some minutes)
 	$(PY) -m helpers.soak
 
 lint: setup  ## check the style of the Python code and of the notebooks
