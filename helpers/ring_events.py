@@ -8,16 +8,13 @@ events, because the emulator runs the threads of a CTA in turn. The order is one
 times.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from helpers.arrays import require_integer
 from helpers.errors import ArgumentError, CourseError
-from helpers.kernel import SCHEDULES, EmulatorBackend, Kernel
+from helpers.kernel import SCHEDULES, EmulatorBackend
 from helpers.models.pipeline import PRODUCER
+from helpers.noting import NotingKernel
 from helpers.rungs import find_rung
 from helpers.variants import variant
 
@@ -85,15 +82,6 @@ class RingLog:
         return [(e.barrier, e.stage, e.parity) for e in self.events if e.who == who and e.what == "wait"]
 
 
-class _NotingKernel(Kernel):
-    """The kernel with notes: it has a parameter more."""
-
-    events: np.ndarray
-
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0):
-        return super().launch(grid, block, (*arguments, self.events), shared_bytes)
-
-
 def ring_events(steps: int = 5, stages: int = 2, schedule: str = "lazy", seed: int = 0) -> RingLog:
     """Run one tile of rung 7 with so many steps along K on the emulator, and bring what its warps noted.
 
@@ -113,13 +101,12 @@ def ring_events(steps: int = 5, stages: int = 2, schedule: str = "lazy", seed: i
         raise ArgumentError(f"stages is {stages}: the shared memory of {rung.name} has room for {rung.stages}.")
     rows, columns, depth = rung.tile
     backend = EmulatorBackend(schedule=schedule, seed=seed, counters=False)
-    kernel = _NotingKernel(rung, backend, rung.entry, {"STAGES": stages}, variant(RUNG, *EDITS, name="ring_events"))
-    kernel.events = np.zeros(1 + 16 * MOST_STEPS, np.int32)
+    file = variant(RUNG, *EDITS, name="ring_events")
+    kernel = NotingKernel(rung, backend, file, words=16 * MOST_STEPS, defines={"STAGES": stages})
     outcome, _ = run_once(kernel, (rows, columns, steps * depth), seed)
     if not outcome.passed:
         raise CourseError(f"{rung.name} with its events noted is wrong ({outcome.reason.rstrip('.')}): mend it first.")
-    noted = kernel.events[1 : 1 + kernel.events[0]].tolist()
-    return RingLog(steps, stages, schedule, seed, tuple(map(_event, noted)), dict(kernel.run.totals))
+    return RingLog(steps, stages, schedule, seed, tuple(map(_event, kernel.noted)), dict(kernel.run.totals))
 
 
 def _event(code: int) -> RingEvent:

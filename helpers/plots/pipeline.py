@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from helpers.models.pipeline import PRODUCER, TMA, Ring, place
-from helpers.plots.figure import GREY, INK, ON, PALE, SKY, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import INK, PALE, SKY, YELLOW, Picture, new_picture, style
+from helpers.plots.lanes import SMALL, bar, name_lanes
 from helpers.ring_events import RingEvent, RingLog
 from helpers.words import plural
 
 _LANE, _HEAD, _FOOT = 0.46, 0.98, 0.62   # inches
 _PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.86
 _BY_PARITY = (SKY, YELLOW)
-_LETTER = 0.092   # inches of a letter of the smallest size
-_SMALL = 10
 _FITS = 1.0        # inches of a unit for a label that is drawn in any case
 _SLIVER = 0.03     # inches; shorter waits are left out of a timeline
 
@@ -35,7 +33,7 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
         inch = _PAGE * _WIDTH / end
         for who in (PRODUCER, *consumers):
             for begin, stop, event in _blocked(log, who):
-                _bar(axes, lanes.index(who), begin, stop, inch, PALE, _wait_label(event), hatch="xx")
+                bar(axes, lanes.index(who), begin, stop, inch, PALE, _wait_label(event), hatch="xx")
         for step in range(log.steps):
             at = place(step, log.stages)
             color = _BY_PARITY[at.parity]
@@ -43,14 +41,14 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
             full = min(_index(log, who, "pass", step) for who in consumers)
             arrivals = [i for i, e in enumerate(log.events) if e.what == "arrive" and e.step == step]
             lane = lanes.index(f"stage {at.stage}")
-            _bar(axes, lanes.index(PRODUCER), ordered, ordered + 1, _FITS, color, str(step))
-            _bar(axes, lane, ordered, full, inch, color, f"step {step} ordered", hatch="//")
-            _bar(axes, lane, full, max(arrivals) + 1, inch, color, f"step {step} full")
+            bar(axes, lanes.index(PRODUCER), ordered, ordered + 1, _FITS, color, str(step))
+            bar(axes, lane, ordered, full, inch, color, f"step {step} ordered", hatch="//")
+            bar(axes, lane, full, max(arrivals) + 1, inch, color, f"step {step} full")
             for index in arrivals:
                 axes.plot([index + 0.5] * 2, [lane + 0.26, lane + 0.4], color=INK, lw=1.1, zorder=5)
             for who in consumers:
                 begin, stop = _index(log, who, "pass", step), _first_arrival(log, who, step)
-                _bar(axes, lanes.index(who), begin, stop + 1, inch, color, str(step))
+                bar(axes, lanes.index(who), begin, stop + 1, inch, color, str(step))
         axes.set_xlabel("events, in the order in which they happened (no times)")
         height = picture.get_figheight()
         key = (
@@ -59,7 +57,7 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
             "its first warp",
         )
         for row, line in enumerate(key):
-            picture.text(0.015, 1 - (0.52 + 0.21 * row) / height, line, va="center", fontsize=_SMALL)
+            picture.text(0.015, 1 - (0.52 + 0.21 * row) / height, line, va="center", fontsize=SMALL)
         picture.alt = f"{heading}, {plural(end, 'event')}, {plural(log.stages, 'stage')}. " + " ".join(
             _sentence(log, who) for who in (PRODUCER, *consumers)
         )
@@ -80,13 +78,13 @@ def ring_timeline(rings: Sequence[Ring], unit: str = "clocks", title: str = "") 
         for index, (ring, lanes) in enumerate(panels):
             bottom = top - gap - lane * len(lanes)
             axes = picture.add_axes((_LEFT, bottom / height, _WIDTH, lane * len(lanes) / height))
-            _lanes(axes, lanes, end)
+            name_lanes(axes, lanes, end)
             for wait in ring.waits:
                 if wait.who in lanes and (wait.end - wait.begin) * inch > _SLIVER:
-                    _bar(axes, lanes.index(wait.who), wait.begin, wait.end, inch, PALE, "", hatch="xx")
+                    bar(axes, lanes.index(wait.who), wait.begin, wait.end, inch, PALE, "", hatch="xx")
             for work in ring.work:
                 color = _BY_PARITY[place(work.step, ring.stages).parity]
-                _bar(axes, lanes.index(work.who), work.begin, work.end, inch, color, str(work.step))
+                bar(axes, lanes.index(work.who), work.begin, work.end, inch, color, str(work.step))
             last = index == len(panels) - 1
             axes.tick_params(labelbottom=last)
             axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -96,7 +94,7 @@ def ring_timeline(rings: Sequence[Ring], unit: str = "clocks", title: str = "") 
             top = bottom
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
         key = "number: the step; blue: parity 0, yellow: parity 1; grey: the consumer waits for bytes"
-        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=_SMALL)
+        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=SMALL)
         picture.alt = f"{heading}. " + "; ".join(_summary(ring, unit) for ring in rings) + "."
     return picture
 
@@ -105,38 +103,9 @@ def _canvas(lanes: Sequence[str], end: float, heading: str, head: float) -> tupl
     height = head + _LANE * len(lanes) + _FOOT
     picture = new_picture(_PAGE, height)
     axes = picture.add_axes((_LEFT, _FOOT / height, _WIDTH, _LANE * len(lanes) / height))
-    _lanes(axes, lanes, end)
+    name_lanes(axes, lanes, end)
     picture.text(0.015, 1 - 0.25 / height, heading, fontsize=12.5, fontweight="bold", va="center")
     return picture, axes
-
-
-def _lanes(axes: Axes, lanes: Sequence[str], end: float) -> None:
-    axes.set_xlim(0, end)
-    axes.set_ylim(len(lanes) - 0.5, -0.5)
-    axes.set_yticks(range(len(lanes)), lanes)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.spines["bottom"].set_color(GREY)
-    for lane in range(1, len(lanes)):
-        axes.axhline(lane - 0.5, color=PALE, lw=0.9, zorder=0)
-
-
-def _bar(axes: Axes, lane: int, begin: float, end: float, inch: float, color: str, label: str, hatch: str = "") -> None:
-    """A bar, with its label if there is room for it. inch: of one unit."""
-    box = Rectangle((begin, lane - 0.4), end - begin, 0.8, facecolor=color, edgecolor=GREY if hatch else INK, lw=0.8)
-    box.set(hatch=hatch, zorder=2)
-    axes.add_patch(box)
-    if hatch:   # an outline of its own, darker than the hatch
-        axes.add_patch(Rectangle((begin, lane - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, lw=0.8, zorder=3))
-    width = (end - begin) * inch
-    if len(label) * _LETTER > width:
-        label = label.replace("[", "\n[")   # on two lines, if that helps
-    if not label or max(map(len, label.split("\n"))) * _LETTER > width:
-        return
-    paper = {"boxstyle": "round,pad=0.12", "facecolor": color, "edgecolor": "none"} if hatch else None
-    middle = (begin + end) / 2
-    axes.text(middle, lane - 0.04, label, ha="center", va="center", fontsize=_SMALL, color=ON[color], bbox=paper,
-              zorder=4, linespacing=1.0)
 
 
 def _index(log: RingLog, who: str, what: str, step: int) -> int:
