@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.errors import ArgumentError, BackendError, CompileError, CourseError
-from helpers.rungs import find_rung
+from helpers.rungs import H200_SMS, find_rung
 from helpers.variants import edit, save_text
 
 if TYPE_CHECKING:
@@ -179,6 +179,7 @@ class KernelChange(Exercise):
     The answer is a list of replacements, (old text, new text), in the rung's kernel; or the text of a
     whole kernel; or the path of a `.cu` file; or a dict of defines.
     rung, entry: the kernel that it changes. size: (M, N, K) of the run. schedules: of the emulator, all are run.
+    sms: of the GPU that is played; few, so that a persistent kernel has several tiles for each.
     goal: gets the `Emulation` and returns what is still missing, as a sentence, or None; a wrong result
     or a report is refused before it is asked.
     """
@@ -188,6 +189,7 @@ class KernelChange(Exercise):
     goal: Callable[["Emulation"], str | None] = field(default=lambda emulation: None)
     entry: str | None = None
     schedules: tuple[str, ...] = ("lazy",)
+    sms: int = H200_SMS
 
     def _problem(self, answer: Any) -> str | None:
         from helpers.kernel import emulate
@@ -197,7 +199,9 @@ class KernelChange(Exercise):
             return changes
         for schedule in self.schedules:
             try:
-                emulation = emulate(self.rung, size=self.size, schedule=schedule, entry=self.entry, **changes)
+                emulation = emulate(
+                    self.rung, size=self.size, schedule=schedule, sms=self.sms, entry=self.entry, **changes
+                )
             except CompileError as error:
                 return f"it does not compile: {error}"
             except BackendError as error:
