@@ -8,7 +8,7 @@ BM, BN, BK, M = 64, 192, 64, 100   # the second row of tiles has 36 rows inside
 
 
 def _announced_by_box(emulation: Emulation) -> str | None:
-    if "STEP_BYTES)" in emulation.source:
+    if "STEP_BYTES)" in emulation.source or emulation.source.count("expect_tx(") < 2:
         return "it is right, but it announces the bytes of the whole step at once again: announce each box by itself."
     return None
 
@@ -50,9 +50,10 @@ EXERCISES = (
         goal=_announced_by_box,
         hints=(
             "Read the report: how many arrivals was the barrier made for, and how many come in one phase?",
-            "Five arrivals come, one for each box. Let the barrier wait for as many, or let fewer of the calls arrive.",
-            "`mbarrier_init(&shared.full[buffer], 1 + BN / 64)`; or `mbarrier_expect_tx` for the boxes of B.",
+            "Five arrivals come, one for each box. How many must the barrier wait for, so that no phase ends before?",
+            "`mbarrier_init(&shared.full[buffer], 1 + BN / 64)`: five arrivals instead of one.",
         ),
-        because="a phase ends when its arrivals and its bytes are complete, and you decide how they are split.",
+        because="a phase ends when its arrivals and its bytes are complete, and you decide how they are split. With one "
+        "arrival for A, and only `mbarrier_expect_tx` for B, it could end when A has landed before B is announced.",
     ),
 )
