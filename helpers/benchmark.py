@@ -31,7 +31,7 @@ from helpers.intervals import median
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.records import REGIMES, Measurement, Samples, find_record, size_name
-from helpers.rungs import Rung
+from helpers.rungs import Rung, find_rung
 from helpers.timing import CudaTimer, Launch, Timer
 from helpers.verify import FILLING, check, verify
 
@@ -151,11 +151,16 @@ def benchmark(
     check_sizes(kernel.rung, m, n, k)
     if kernel.backend != "cuda":
         return recorded(kernel, (m, n, k), regime, directory)
-    rounds = rounds or (BURST_ROUNDS if regime == "burst" else SUSTAINED_ROUNDS)
+    rounds = rounds or default_rounds(regime)
     if bench is not None:
         return measure(bench, kernel, (m, n, k), regime, rounds, rest_s, turn_s, seed)
     with Bench() as own:
         return measure(own, kernel, (m, n, k), regime, rounds, rest_s, turn_s, seed)
+
+
+def default_rounds(regime: str) -> int:
+    """As many as the 95% interval needs: 9 bursts, or 6 sustained turns."""
+    return BURST_ROUNDS if regime == "burst" else SUSTAINED_ROUNDS
 
 
 def recorded(
@@ -163,6 +168,11 @@ def recorded(
 ) -> Measurement:
     """The newest recording of this very code at this size. Raises NoRecording if there is none."""
     m, n, k = size
+    if kernel.rung != find_rung(kernel.rung.number):   # the same code, with its tiles in another order, say
+        raise NoRecording(
+            f"There is no recording of {kernel.rung.name} launched in another way than the course's: load it as "
+            f"load({kernel.rung.number}), or measure it on a GPU."
+        )
     wanted = {"regime": regime, "entry": kernel.entry, "defines": kernel.defines, "directory": directory}
     found = find_record(kernel.rung, m, n, k, code_hash=kernel.code_hash, **wanted)
     if found is not None:
@@ -240,7 +250,7 @@ def measure_together(
 
 def _contender(kernel: Kernel, A: Any, B: Any) -> Contender:
     C = empty_matrix(A.shape[0], B.shape[1], "cuda")
-    return Contender(f"{kernel.rung.name}.{kernel.entry}", lambda: kernel(A, B, out=C), C)
+    return Contender(f"{kernel.rung.name}.{kernel.entry}", kernel.prepared(A, B, C), C)
 
 
 def _measurement(

@@ -6,10 +6,10 @@
 """
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 
-from helpers.benchmark import Bench, benchmark
+from helpers.arguments import check_sizes
+from helpers.benchmark import Bench, check_options, default_rounds, measure_together, recorded, shape
 from helpers.errors import ArgumentError, NoRecording
 from helpers.kernel import Kernel, load
 from helpers.records import Measurement, three_digits
@@ -54,22 +54,39 @@ class Speeds:
 
 
 def speeds(
-    kernels: Mapping[str, Kernel | str | int], size: int | tuple[int, int, int] = 4096, regime: str = "burst"
+    kernels: Mapping[str, Kernel | str | int],
+    size: int | tuple[int, int, int] = 4096,
+    regime: str = "burst",
+    *,
+    live: bool = True,
 ) -> Speeds:
-    """Measure kernels one after another, or take their recordings. Raises as `benchmark`, apart from NoRecording."""
+    """Measure kernels in the same rounds, those that run on a GPU here; of the others take the recordings.
+
+    live: whether to measure at all; False takes recordings everywhere, at once.
+    Raises as `benchmark`, apart from NoRecording.
+    """
     loaded = {label: item if isinstance(item, Kernel) else load(item) for label, item in kernels.items()}
     if not loaded:
         raise ArgumentError("kernels is empty: give at least one, as {label: kernel}.")
-    live = any(kernel.backend == "cuda" for kernel in loaded.values())
-    with Bench() if live else nullcontext() as bench:
-        return Speeds({label: _measured(kernel, size, regime, bench) for label, kernel in loaded.items()})
+    here = {label: kernel for label, kernel in loaded.items() if live and kernel.backend == "cuda"}
+    m, n, k = shape(size)
+    check_options(regime, None, 0.0, 1.0)
+    for kernel in loaded.values():
+        check_sizes(kernel.rung, m, n, k)
+    measured: dict[str, Measurement | None] = {}
+    if here:
+        with Bench() as bench:
+            results = measure_together(bench, list(here.values()), (m, n, k), regime, default_rounds(regime))
+            measured = dict(zip(here, results, strict=True))
+    return Speeds({
+        label: measured[label] if label in measured else _recorded(kernel, (m, n, k), regime)
+        for label, kernel in loaded.items()
+    })
 
 
-def _measured(
-    kernel: Kernel, size: int | tuple[int, int, int], regime: str, bench: Bench | None
-) -> Measurement | None:
+def _recorded(kernel: Kernel, size: tuple[int, int, int], regime: str) -> Measurement | None:
     try:
-        return benchmark(kernel, size, regime, bench=bench)
+        return recorded(kernel, size, regime)
     except NoRecording:
         return None
 

@@ -1,5 +1,6 @@
 """Kernels side by side: recordings where there are some, words where there are none."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -17,12 +18,12 @@ RECORD = find_record(1, 4096, 4096, 4096)
 def recordings(monkeypatch):
     """Rung 1 is recorded, nothing else."""
 
-    def benchmark(kernel, size, regime, bench):
+    def recorded(kernel, size, regime):
         if kernel.rung.number != 1:
             raise NoRecording("none")
         return RECORD
 
-    monkeypatch.setattr(helpers.speeds, "benchmark", benchmark)
+    monkeypatch.setattr(helpers.speeds, "recorded", recorded)
     return lambda: speeds({"naive": load(1, "emulator"), "tiled": load(2, "emulator")})
 
 
@@ -48,3 +49,28 @@ def test_wrong_labels_and_empty_tables_are_refused(recordings):
         recordings().tflops("TILED")
     with pytest.raises(ArgumentError, match="kernels is empty"):
         speeds({})
+
+
+def test_on_a_gpu_all_are_measured_in_the_same_rounds(monkeypatch, recordings):
+    calls = []
+
+    def measure_together(bench, kernels, size, regime, rounds):
+        calls.append((len(kernels), size, regime, rounds))
+        return [replace(RECORD, source="live")] * len(kernels)
+
+    monkeypatch.setattr(helpers.speeds, "measure_together", measure_together)
+    monkeypatch.setattr(helpers.speeds, "Bench", nullcontext)
+    first, second = load(1, "emulator"), load(2, "emulator")
+    monkeypatch.setattr(type(first), "backend", "cuda")
+    table = speeds({"first": first, "second": second}, 4096)
+    assert calls == [(2, (4096, 4096, 4096), "burst", 9)]
+    assert table.origin("second") == "live on NVIDIA H200"
+    table = speeds({"first": first, "second": second}, 4096, live=False)
+    assert len(calls) == 1 and table.origin("first") == "recorded on NVIDIA H200" and table["second"] is None
+
+
+def test_sizes_and_regimes_are_checked(recordings):
+    with pytest.raises(ArgumentError, match="size"):
+        speeds({"naive": load(1, "emulator")}, 0)
+    with pytest.raises(ArgumentError, match="regime 'fast'"):
+        speeds({"naive": load(1, "emulator")}, regime="fast")
