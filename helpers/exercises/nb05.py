@@ -53,7 +53,7 @@ EXERCISES = (
             "Five arrivals come, one for each box. How many must the barrier wait for, so that no phase ends before?",
             "`mbarrier_init(&shared.full[buffer], 1 + BN / 64)`: five arrivals instead of one.",
         ),
-        because="a phase ends when its arrivals and its bytes are complete, and you decide how they are split. With one "
-        "arrival for A, and only `mbarrier_expect_tx` for B, it could end when A has landed before B is announced.",
+        because="a phase ends when its arrivals and its bytes are complete, and you decide how they are split. With "
+        "one arrival for A, and only `mbarrier_expect_tx` for B, it could end when A has landed before B is announced.",
     ),
 )
