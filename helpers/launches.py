@@ -9,13 +9,14 @@
 All of it follows from the fields of the rung.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from helpers.arrays import namespace
+from helpers.errors import ArgumentError
 from helpers.rungs import Box, Rung
 from helpers.tensor_map import tensor_map
-from helpers.tile_order import packed, tile_order
+from helpers.tile_order import ORDERS, packed, tile_order
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,15 @@ class Launch:
     block: tuple[int, ...]
     arguments: tuple[Any, ...]
     shared_bytes: int
+
+
+def in_order(rung: Rung, order: str) -> Rung:
+    """The rung with its tiles in another order, by name. Raises ArgumentError if it is unknown, or takes no list."""
+    if rung.order is None:
+        raise ArgumentError(f"{rung.name} gets no list of tiles: take a rung from 8 on.")
+    if order not in ORDERS:
+        raise ArgumentError(f"order {order!r} is not known: give {', '.join(map(repr, ORDERS))}.")
+    return replace(rung, order=order)
 
 
 class TileOrders:

@@ -1,8 +1,9 @@
 """Counters of one launch from Nsight Compute (`ncu`), recorded, so that a reader without a GPU can see them too.
 
     python -m helpers.profile --rungs 1 2 3 --sizes 512 1024        on a machine with the GPU and ncu
+    python -m helpers.profile --rungs 8 --sizes 8192 --orders row grouped hilbert shuffled
 
-It starts ncu once per kernel and size, on a child of itself that launches the kernel once, and writes
+It starts ncu once per kernel, size and order of tiles, on a child of itself that launches the kernel once, and writes
 records/<device>/profile/<rung>[.<entry>].json. Clocks are left alone (`--clock-control none`). ncu runs the kernel
 several times with cold caches and restores memory in between: its counters are exact, its times are not the
 benchmark's, so no time is kept.
@@ -29,8 +30,11 @@ from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.launches import in_order
+from helpers.models.machine import SECTOR_BYTES
 from helpers.records import DATE, HASH, RECORD_DIR, REFERENCE_DEVICE, device_from_json, file_name, size_name
 from helpers.rungs import ROOT, RUNGS, Rung, find_rung
+from helpers.tile_order import ORDERS
 
 SCHEMA = "hopper-matmul/profile/1"
 SECTIONS = ("SourceCounters", "Occupancy", "WarpStateStats", "LaunchStats", "SpeedOfLight")
@@ -59,6 +63,9 @@ METRICS = {
     "l2_hit_rate_pct": "lts__t_sector_hit_rate.pct",
     "l2_read_sectors": "lts__t_sectors_op_read.sum",
     "l2_write_sectors": "lts__t_sectors_op_write.sum",
+    "l2_read_hit_sectors": "lts__t_sectors_op_read_lookup_hit.sum",
+    "l2_read_miss_sectors": "lts__t_sectors_op_read_lookup_miss.sum",
+    "l2_sm_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
     "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
@@ -83,13 +90,16 @@ WAITS = {
     "barrier": "barriers",
     "lg_throttle": "a full queue to L1",
 }
+# A warp that loads nothing itself has mbarriers alone to wait for there (SYNCS sets a scoreboard, too).
+WAITS_WITHOUT_LOADS = {"long_scoreboard": "mbarriers"}
 
 @dataclass(frozen=True)
 class Launch:
     """Counters of one launch.
 
     m, n, k: its shape. counters: by the names of METRICS. stalls: average number of warps of a scheduler that wait for
-    a reason, per issued instruction. missing: names that this ncu or GPU does not report.
+    a reason, per issued instruction. missing: names that this ncu or GPU does not report. order: of the tiles, by its
+    name in `helpers.tile_order.ORDERS`; None for a rung that gets no list of tiles.
     """
 
     m: int
@@ -98,6 +108,7 @@ class Launch:
     counters: Mapping[str, float]
     stalls: Mapping[str, float]
     missing: tuple[str, ...] = ()
+    order: str | None = None
 
     def ratio(self, above: str, below: str) -> float | None:
         """One counter over another; None if one is missing or the lower one is zero."""
@@ -125,6 +136,18 @@ class Launch:
         """Wavefronts per request of a shared-memory load, as the hardware counts them (other traffic included)."""
         return self.ratio("shared_load_wavefronts", "shared_load_requests")
 
+    @property
+    def l2_read_hit_rate(self) -> float | None:
+        """Share of the sectors read that L2 had, 0 to 1."""
+        hits, misses = (self.counters.get(f"l2_read_{name}_sectors") for name in ("hit", "miss"))
+        return None if hits is None or misses is None or hits + misses == 0 else hits / (hits + misses)
+
+    @property
+    def sm_read_bytes(self) -> float | None:
+        """Bytes that the SMs read from L2."""
+        sectors = self.counters.get("l2_sm_read_sectors")
+        return None if sectors is None else sectors * SECTOR_BYTES
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -140,16 +163,19 @@ class Profile:
 
     def __str__(self) -> str:
         """The largest launch in words: whose counters they are, requests, pipes, and what a warp waits for."""
-        largest = max(self.launches, key=lambda item: item.m * item.n * item.k)
+        own = find_rung(self.rung).order
+        usual = [item for item in self.launches if item.order == own] or self.launches
+        largest = max(usual, key=lambda item: item.m * item.n * item.k)
         size = size_name(largest.m, largest.n, largest.k)
         name = f"{file_name(self.rung, self.entry)}, N={size}: ncu, recorded on {self.device.name}, {self.date[:10]}"
+        loads = largest.counters.get("global_load_requests", 1)   # TMA's are not among them, and pass L1 by
         requests = (
             (largest.sectors_per_load, "{:.3g} sectors a load"),
-            (largest.sectors_per_store, "{:.3g} a store"),
+            (largest.sectors_per_store, "{:.3g} a store" if loads else "{:.3g} sectors a store"),
             (largest.conflict_ratio, "{:.2f} times the shared wavefronts at best"),
         )
         pipes = (
-            (largest.counters.get("l1_hit_rate_pct"), "L1 answers {:.3g}%"),
+            (largest.counters.get("l1_hit_rate_pct") if loads else None, "L1 answers {:.3g}%"),
             (largest.counters.get("lsu_wavefront_pct"), "wavefronts in use {:.2g}% over all SMs"),
             (largest.counters.get("issue_active_pct"), "issue slots {:.2g}% on busy SMs"),
         )
@@ -161,26 +187,32 @@ class Profile:
     @staticmethod
     def _waits(launch: Launch) -> str:
         """The largest of the `WAITS`: cycles that a warp spends waiting per instruction that it starts."""
-        known = sorted(((launch.stalls.get(stall, 0), words) for stall, words in WAITS.items()), reverse=True)
+        waits = WAITS if launch.counters.get("global_load_requests", 1) else WAITS | WAITS_WITHOUT_LOADS
+        known = sorted(((launch.stalls.get(stall, 0), words) for stall, words in waits.items()), reverse=True)
         if not known[0][0]:
             return ""
         return "cycles a warp waits per instruction: " + ", ".join(f"{words} {cycles:.2f}" for cycles, words in known)
 
-    def launch(self, m: int, n: int, k: int) -> Launch | None:
-        """The launch at a size, or None."""
-        return next((item for item in self.launches if (item.m, item.n, item.k) == (m, n, k)), None)
+    def launch(self, m: int, n: int, k: int, order: str | None = None) -> Launch | None:
+        """The launch at a size, or None. order: of the tiles; the rung's own by default."""
+        wanted = (m, n, k, order or find_rung(self.rung).order)
+        return next((item for item in self.launches if (item.m, item.n, item.k, item.order) == wanted), None)
 
 
 def ncu_command(
     ncu: str, rung: Rung, entry: str, size: int, metrics: Sequence[str], python: str = sys.executable
 ) -> list[str]:
-    """The command line that profiles one launch: every metric and section in base units, as CSV on stdout."""
+    """The command line that profiles one launch: every metric and section in base units, as CSV on stdout.
+
+    The tiles are in the order of `rung.order`.
+    """
     command = [ncu, "--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
     command += ["--kernel-name-base", "function", "--kernel-name", entry]
     for section in SECTIONS:
         command += ["--section", section]
     command += ["--metrics", ",".join(metrics), "--csv", "--page", "raw", "--print-units", "base"]
-    return [*command, python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size)]
+    order = [] if rung.order is None else ["--orders", rung.order]
+    return [*command, python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size), *order]
 
 
 def parse_csv(text: str) -> dict[str, str]:
@@ -208,7 +240,7 @@ def number(text: str) -> float | None:
         return None
 
 
-def launch_from(values: Mapping[str, str], m: int, n: int, k: int) -> Launch:
+def launch_from(values: Mapping[str, str], m: int, n: int, k: int, order: str | None = None) -> Launch:
     """The counters of a launch, out of ncu's values."""
     counters, missing = {}, []
     for name, metric in METRICS.items():
@@ -222,7 +254,7 @@ def launch_from(values: Mapping[str, str], m: int, n: int, k: int) -> Launch:
         match, value = STALL.fullmatch(metric), number(text)
         if match and value is not None and "not_issued" not in metric:
             stalls[match[1] or match[2]] = round(value, 6)
-    return Launch(m, n, k, counters, dict(sorted(stalls.items(), key=lambda item: -item[1])), tuple(missing))
+    return Launch(m, n, k, counters, dict(sorted(stalls.items(), key=lambda item: -item[1])), tuple(missing), order)
 
 
 def unknown_metrics(text: str) -> tuple[str, ...]:
@@ -236,8 +268,9 @@ def unknown_metrics(text: str) -> tuple[str, ...]:
 def collect(rung: Rung, entry: str, size: int, ncu: str | None = None, timeout_s: float = 300) -> Launch:
     """Profile one launch of a kernel at M = N = K = size. Takes about 10 to 30 seconds.
 
-    Metrics that this ncu does not know are left out and named in `missing`. Raises BackendError without ncu, without
-    the permission to read counters, or if ncu fails.
+    rung: its `order` may be another than the course's, made with `in_order`. Metrics that this ncu does not
+    know are left out and named in `missing`. Raises BackendError without ncu, without the permission to read counters,
+    or if ncu fails.
     """
     tool = ncu or find_ncu()
     metrics = list(METRICS.values())
@@ -262,7 +295,7 @@ def collect(rung: Rung, entry: str, size: int, ncu: str | None = None, timeout_s
         if done.returncode:
             raise BackendError(f"ncu failed with code {done.returncode} ({_last_words(text)}): run it by hand: "
                                f"{' '.join(command[:6])} ...")
-        return launch_from(parse_csv(done.stdout), size, size, size)
+        return launch_from(parse_csv(done.stdout), size, size, size, rung.order)
     raise BackendError("ncu does not know metric after metric: it is too old or too new for helpers/profile.py.")
 
 
@@ -292,16 +325,16 @@ def profile_path(rung: str, entry: str, folder: str, directory: Path | None = No
 
 
 def write_profile(profile: Profile, directory: Path | None = None) -> Path:
-    """Write a profile to its place in one step; launches of the same code at other sizes are kept.
+    """Write a profile to its place in one step; launches of the same code at other sizes and orders are kept.
 
     Raises RecordError if a damaged file is in the way or the folder cannot be written.
     """
     path = profile_path(profile.rung, profile.entry, profile.device.slug, directory)
-    launches = {(item.m, item.n, item.k): item for item in profile.launches}
+    launches = _by_shape(profile.launches)
     if path.exists():
         old = from_json(read_json(path), path)
         if (old.code_hash, old.device.name, old.ncu) == (profile.code_hash, profile.device.name, profile.ncu):
-            launches = {(item.m, item.n, item.k): item for item in old.launches} | launches
+            launches = _by_shape(old.launches) | launches
     data = {
         "schema": SCHEMA,
         "rung": profile.rung,
@@ -315,6 +348,7 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
                 "m": item.m,
                 "n": item.n,
                 "k": item.k,
+                **({} if item.order is None else {"order": item.order}),
                 "counters": {name: _whole(value) for name, value in item.counters.items()},
                 "stalls": dict(item.stalls),
                 "missing": list(item.missing),
@@ -323,6 +357,10 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
         ],
     }
     return write_json(path, data, from_json)
+
+
+def _by_shape(launches: Sequence[Launch]) -> dict[tuple[int, int, int, str], Launch]:
+    return {(item.m, item.n, item.k, item.order or ""): item for item in launches}
 
 
 def from_json(data: Any, path: Path) -> Profile:
@@ -345,6 +383,7 @@ def from_json(data: Any, path: Path) -> Profile:
             Launch(
                 item.integer("m", 1), item.integer("n", 1), item.integer("k", 1),
                 counts(item, "counters"), counts(item, "stalls"), item.texts("missing"),
+                item.optional_text("order"),
             )
             for item in top.objects("launches")
         ),
@@ -366,13 +405,14 @@ def find_profile(
     return max(fitting, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
 
 
-def run_launch(rung: str, entry: str, size: int) -> None:
-    """What the child of ncu does: one launch of the kernel on the GPU."""
+def run_launch(rung: str, entry: str, size: int, order: str | None = None) -> None:
+    """What the child of ncu does: one launch of the kernel on the GPU. order: of the tiles, if not the rung's own."""
     from helpers import gpu
     from helpers.arrays import empty_matrix, random_matrix
     from helpers.kernel import load
 
-    kernel = load(rung, backend="cuda", entry=entry)
+    chosen = find_rung(rung) if order is None else in_order(find_rung(rung), order)
+    kernel = load(chosen, backend="cuda", entry=entry)
     A, B = random_matrix(size, size, 1, "cuda"), random_matrix(size, size, 2, "cuda")
     C = empty_matrix(size, size, "cuda")
     kernel(A, B, out=C)
@@ -384,6 +424,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m helpers.profile", description="Record counters with ncu.")
     parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
     parser.add_argument("--sizes", nargs="+", type=int, default=[512, 1024], metavar="N", help="M = N = K")
+    parser.add_argument("--orders", nargs="+", choices=ORDERS, default=None, help="of tiles, for rungs from 8 on")
     parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
     parser.add_argument("--launch", nargs=3, metavar=("RUNG", "ENTRY", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -395,15 +436,15 @@ def _run(options: argparse.Namespace) -> int:
         rung, entry, size = options.launch
         if not re.fullmatch(r"[1-9][0-9]{0,9}", size):
             raise ArgumentError(f"--launch has the size {size!r}: it must be an integer of at least 1.")
-        run_launch(rung, entry, int(size))
+        run_launch(rung, entry, int(size), *(options.orders or ()))
         return 0
-    return _record(options.rungs, options.sizes, options.output)
+    return _record(options.rungs, options.sizes, options.orders or (None,), options.output)
 
 
-def _record(rungs: Sequence[str], sizes: Sequence[int], output: Path | None) -> int:
+def _record(rungs: Sequence[str], sizes: Sequence[int], orders: Sequence[str | None], output: Path | None) -> int:
     from helpers.kernel import load
 
-    chosen = [find_rung(name) for name in rungs]
+    chosen = [in_order(rung, order) if order else rung for rung in map(find_rung, rungs) for order in orders]
     for size in sizes:
         for rung in chosen:
             if any(size % multiple for multiple in rung.multiples) or size < 1:
@@ -437,11 +478,22 @@ def _summary(rung: str, entry: str, launch: Launch, path: Path) -> str:
         return "-" if value is None else f"{value:.3f}"
 
     missing = f", not reported: {', '.join(launch.missing)}" if launch.missing else ""
+    shape = size_name(launch.m, launch.n, launch.k) + (f" {launch.order}" if launch.order else "")
     return (
-        f"{rung}.{entry} {size_name(launch.m, launch.n, launch.k)}: sectors per load {shown(launch.sectors_per_load)}, "
+        f"{rung}.{entry} {shape}: sectors per load {shown(launch.sectors_per_load)}, "
         f"per store {shown(launch.sectors_per_store)}, shared wavefronts / ideal {shown(launch.conflict_ratio)}"
-        f"{missing} -> {display(path)}"
+        f"{_memory_summary(launch)}{missing} -> {display(path)}"
     )
+
+
+def _memory_summary(launch: Launch) -> str:
+    facts = (
+        (launch.counters.get("l2_hit_rate_pct"), ", L2 hits {:.1f}%"),
+        (launch.l2_read_hit_rate, ", of reads {:.1%}"),
+        (launch.counters.get("dram_read_bytes"), ", {:,.0f} bytes read from HBM"),
+        (launch.counters.get("dram_write_bytes"), ", {:,.0f} written"),
+    )
+    return "".join(words.format(value) for value, words in facts if value is not None)
 
 
 def _whole(value: float) -> float | int:

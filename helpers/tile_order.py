@@ -54,11 +54,21 @@ def hilbert(m_tiles: int, n_tiles: int) -> np.ndarray:
     return np.array(tiles, dtype=np.int32)
 
 
-ORDERS: dict[str, Callable[[int, int], np.ndarray]] = {"row": row_major, "grouped": grouped, "hilbert": hilbert}
+def shuffled(m_tiles: int, n_tiles: int, seed: int = 0) -> np.ndarray:
+    """A bad order on purpose: tiles that run together lie anywhere. The same list for the same seed."""
+    return np.random.default_rng(seed).permutation(row_major(m_tiles, n_tiles))
+
+
+ORDERS: dict[str, Callable[[int, int], np.ndarray]] = {
+    "row": row_major,
+    "grouped": grouped,
+    "hilbert": hilbert,
+    "shuffled": shuffled,
+}
 
 
 def tile_order(name: str, m_tiles: int, n_tiles: int) -> np.ndarray:
-    """The order of that name: `"row"`, `"grouped"` or `"hilbert"`. Raises ArgumentError for other names."""
+    """The order of that name: one of `ORDERS`. Raises ArgumentError for other names."""
     if name not in ORDERS:
         raise ArgumentError(f"order {name!r} is not known: give {', '.join(map(repr, ORDERS))}.")
     return ORDERS[name](m_tiles, n_tiles)
