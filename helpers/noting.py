@@ -4,7 +4,8 @@ Only for the emulator, which runs the threads of a CTA in turn: there `count = +
 order in which things happened.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,23 @@ from helpers.kernel import EmulatorBackend, Kernel
 from helpers.rungs import Rung
 
 
+@dataclass(frozen=True, eq=False)
+class _NotingBackend(EmulatorBackend):
+    """An emulator that hands each launch the array for its notes, behind the other arguments."""
+
+    notes: np.ndarray | None = None
+
+    def launch(
+        self, compiled: Any, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+    ) -> Any:
+        return super().launch(compiled, entry, grid, block, (*arguments, self.notes), shared_bytes)
+
+
 class NotingKernel(Kernel):
-    """A kernel on the emulator whose last parameter is an `int*`. words: the most that it can note in a launch."""
+    """A kernel on the emulator whose last parameter is an `int*`. words: the most that it can note in a launch.
+
+    notes: the array itself, int32 (1 + words), for kernels that use it in a way of their own.
+    """
 
     def __init__(
         self,
@@ -25,14 +41,10 @@ class NotingKernel(Kernel):
         words: int,
         defines: Mapping[str, str | int] | None = None,
     ):
-        super().__init__(rung, backend, rung.entry, defines or {}, file)
-        self._notes = np.zeros(1 + words, np.int32)
+        self.notes = np.zeros(1 + words, np.int32)
+        super().__init__(rung, _NotingBackend(**vars(backend), notes=self.notes), rung.entry, defines or {}, file)
 
     @property
     def noted(self) -> list[int]:
         """What the launches so far have noted, in order."""
-        return self._notes[1 : 1 + self._notes[0]].tolist()
-
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0) -> Any:
-        """As the kernel's own, with the array for the notes behind the arguments."""
-        return super().launch(grid, block, (*arguments, self._notes), shared_bytes)
+        return self.notes[1 : 1 + self.notes[0]].tolist()
