@@ -22,6 +22,8 @@ EXERCISES = (
             ((M - BM + BN) * BK * BF16_BYTES, "that is what lies inside of the matrices: the zeros are counted too."),
             ((BM + BN) * BK, "that is the number of elements: a bf16 has two bytes."),
             (BM * BK * BF16_BYTES, "that is A's box alone: B's come to the same barrier."),
+            (BN * BK * BF16_BYTES, "those are B's boxes alone: A's comes to the same barrier."),
+            (49152, "that is for the tile of this notebook's kernel, 128 x 256: here it is 64 x 192."),
         ),
         hints=(
             "What does a barrier count: bytes that were read from the matrix, or bytes that have landed?",
