@@ -44,6 +44,8 @@ from helpers.records import (
     write_record,
     write_yardsticks,
 )
+from helpers.roof import RULE as ROOF_RULE
+from helpers.roof import measure_roofs
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.timing import CudaTimer
 
@@ -206,11 +208,12 @@ def describe(measurement: Measurement) -> str:
 
 
 def record_yardsticks(directory: Path, timer: CudaTimer, report: Callable[[str], None] = print) -> None:
-    """Measure and write bandwidth and idle clock of the GPU. Takes some seconds."""
+    """Measure and write bandwidth and idle clock of the GPU, and of a Hopper its tensor cores' roof: half a minute."""
     time.sleep(1.0)
     clock = timer.clock_mhz()
     bandwidth = device.measure_bandwidth()
-    path = write_yardsticks(Yardsticks(timer.device, bandwidth, clock, device.now()), directory)
+    found = measure_roofs(timer, report) if device.can_run(ROOF_RULE, timer.device)[0] else ()
+    path = write_yardsticks(Yardsticks(timer.device, bandwidth, clock, device.now(), found), directory)
     shown = "-" if clock is None else f"{clock:.0f} MHz"
     report(f"{timer.device.name}: {bandwidth.gb_per_s:.0f} GB/s, idle clock {shown} -> {display(path)}")
 

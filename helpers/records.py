@@ -144,16 +144,34 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Roof:
+    """How fast the tensor cores are with nothing else to do (helpers.roof).
+
+    like_n: the launches are as long as a product of this size would be. inputs: 'N(0,1)' or 'zeros'.
+    mhz: SM clock within the kernel. power_w: read while it ran, or None.
+    """
+
+    like_n: int
+    regime: str
+    inputs: str
+    tflops: float
+    mhz: float
+    power_w: float | None
+
+
+@dataclass(frozen=True)
 class Yardsticks:
-    """What a GPU can do at most, measured: bandwidth of its memory, and the SM clock of an idle chip.
+    """What a GPU can do at most, measured: bandwidth of its memory, the SM clock of an idle chip, its tensor cores.
 
     bandwidth: by a device copy. idle_clock_mhz: SM clock in a probe kernel after a rest, or None.
+    roofs: of a Hopper GPU; empty if not measured.
     """
 
     device: Device
     bandwidth: Bandwidth
     idle_clock_mhz: float | None
     date: str
+    roofs: tuple[Roof, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -394,6 +412,11 @@ def write_yardsticks(yardsticks: Yardsticks, directory: Path | None = None) -> P
         "idle_clock_mhz": _rounded(yardsticks.idle_clock_mhz),
         "date": yardsticks.date,
     }
+    if yardsticks.roofs:
+        data["roofs"] = [
+            asdict(roof) | {name: _rounded(getattr(roof, name)) for name in ("tflops", "mhz", "power_w")}
+            for roof in yardsticks.roofs
+        ]
     path = _directory(directory) / yardsticks.device.slug / "device.json"
     return write_json(path, data, yardsticks_from_json)
 
@@ -412,6 +435,18 @@ def yardsticks_from_json(data: Any, path: Path) -> Yardsticks:
         ),
         idle_clock_mhz=top.optional_number("idle_clock_mhz"),
         date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        roofs=tuple(map(_roof, top.objects("roofs") if top.has("roofs") else ())),
+    )
+
+
+def _roof(item: Fields) -> Roof:
+    return Roof(
+        like_n=item.integer("like_n", 1),
+        regime=item.choice("regime", REGIMES),
+        inputs=item.choice("inputs", ("N(0,1)", "zeros")),
+        tflops=item.number("tflops"),
+        mhz=item.number("mhz"),
+        power_w=item.optional_number("power_w"),
     )
 
 

@@ -275,6 +275,10 @@ def test_yardsticks_round_trip_and_prefer_the_reference(tmp_path):
     assert records.load_yardsticks(H100, tmp_path).device == H100
     assert records.load_yardsticks("none", tmp_path) is None
     assert records.load_records(tmp_path) == [], "device.json is no measurement"
+    roofs = (records.Roof(4096, "burst", "N(0,1)", 904.1, 1702.5, None),
+             records.Roof(8192, "sustained", "zeros", 928.0, 1720.0, 455.5))
+    records.write_yardsticks(replace(original, roofs=roofs), tmp_path)
+    assert records.load_yardsticks(directory=tmp_path).roofs == roofs
     damage(path, "bandwidth.gb_per_s", 0)
     with pytest.raises(RecordError, match="bandwidth.gb_per_s is 0"):
         records.load_yardsticks(directory=tmp_path)
