@@ -33,8 +33,9 @@ def bound_bars(prediction: Prediction, measured: float | None = None, label: str
         axes.set_xlim(low, bounds[-1].tflops)
         axes.set_ylim(count - 0.5, -0.5)
         axes.set_yticks([])
-        powers = [10.0**p for p in range(-3, 6) if low <= 10.0**p <= bounds[-1].tflops]
-        axes.set_xticks(powers, [f"{power:,.10g}" for power in powers])
+        ticks = _ticks(low, bounds[-1].tflops, (1,))
+        ticks = ticks if len(ticks) > 1 else _ticks(low, bounds[-1].tflops, (1, 2, 5))   # one tick tells no scale
+        axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
         axes.minorticks_off()
         axes.set_xlabel("TFLOP/s at most (log scale)")
         heading = prediction.title
@@ -51,3 +52,8 @@ def bound_bars(prediction: Prediction, measured: float | None = None, label: str
         parts = "; ".join(f"{bound.name} {number(bound.tflops)}" for bound in bounds)
         picture.alt = f"{heading}, in TFLOP/s: {parts}. {gap}".strip()
     return picture
+
+
+def _ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
+    values = [digit * 10.0**power for power in range(-3, 6) for digit in digits]
+    return [value for value in values if low <= value <= high]
