@@ -1,7 +1,7 @@
 """Counters of one launch from Nsight Compute (`ncu`), recorded, so that a reader without a GPU can see them too.
 
     python -m helpers.profile --rungs 1 2 3 --sizes 512 1024        on a machine with the GPU and ncu
-    python -m helpers.profile --rungs 8 --sizes 8192 --orders row grouped hilbert shuffled
+    python -m helpers.profile --rungs 8 --sizes 8192 --orders row grouped hilbert shuffled --only l2 dram
 
 It starts ncu once per kernel, size and order of tiles, on a child of itself that launches the kernel once, and writes
 records/<device>/profile/<rung>[.<entry>].json. Clocks are left alone (`--clock-control none`). ncu runs the kernel
@@ -20,8 +20,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,13 +161,18 @@ class Profile:
     date: str
     launches: tuple[Launch, ...]
 
+    @property
+    def origin(self) -> str:
+        """Where the counters come from: 'ncu, recorded on NVIDIA H200, 2026-11-29'."""
+        return f"ncu, recorded on {self.device.name}, {self.date[:10]}"
+
     def __str__(self) -> str:
         """The largest launch in words: whose counters they are, requests, pipes, and what a warp waits for."""
         own = find_rung(self.rung).order
         usual = [item for item in self.launches if item.order == own] or self.launches
         largest = max(usual, key=lambda item: item.m * item.n * item.k)
         size = size_name(largest.m, largest.n, largest.k)
-        name = f"{file_name(self.rung, self.entry)}, N={size}: ncu, recorded on {self.device.name}, {self.date[:10]}"
+        name = f"{file_name(self.rung, self.entry)}, N={size}: {self.origin}"
         loads = largest.counters.get("global_load_requests", 1)   # TMA's are not among them, and pass L1 by
         requests = (
             (largest.sectors_per_load, "{:.3g} sectors a load"),
@@ -200,7 +205,13 @@ class Profile:
 
 
 def ncu_command(
-    ncu: str, rung: Rung, entry: str, size: int, metrics: Sequence[str], python: str = sys.executable
+    ncu: str,
+    rung: Rung,
+    entry: str,
+    size: int,
+    metrics: Sequence[str],
+    python: str = sys.executable,
+    sections: Sequence[str] = SECTIONS,
 ) -> list[str]:
     """The command line that profiles one launch: every metric and section in base units, as CSV on stdout.
 
@@ -208,7 +219,7 @@ def ncu_command(
     """
     command = [ncu, "--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
     command += ["--kernel-name-base", "function", "--kernel-name", entry]
-    for section in SECTIONS:
+    for section in sections:
         command += ["--section", section]
     command += ["--metrics", ",".join(metrics), "--csv", "--page", "raw", "--print-units", "base"]
     order = [] if rung.order is None else ["--orders", rung.order]
@@ -240,11 +251,18 @@ def number(text: str) -> float | None:
         return None
 
 
-def launch_from(values: Mapping[str, str], m: int, n: int, k: int, order: str | None = None) -> Launch:
-    """The counters of a launch, out of ncu's values."""
+def launch_from(
+    values: Mapping[str, str],
+    m: int,
+    n: int,
+    k: int,
+    order: str | None = None,
+    names: Sequence[str] = tuple(METRICS),
+) -> Launch:
+    """The counters of a launch, out of ncu's values. names: of METRICS, those that were asked for."""
     counters, missing = {}, []
-    for name, metric in METRICS.items():
-        value = number(values.get(metric, ""))
+    for name in names:
+        value = number(values.get(METRICS[name], ""))
         if value is None:
             missing.append(name)
         else:
@@ -265,17 +283,27 @@ def unknown_metrics(text: str) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def collect(rung: Rung, entry: str, size: int, ncu: str | None = None, timeout_s: float = 300) -> Launch:
+def collect(
+    rung: Rung,
+    entry: str,
+    size: int,
+    ncu: str | None = None,
+    timeout_s: float = 300,
+    names: Sequence[str] = tuple(METRICS),
+    skipped: Collection[str] = (),
+) -> Launch:
     """Profile one launch of a kernel at M = N = K = size. Takes about 10 to 30 seconds.
 
-    rung: its `order` may be another than the course's, made with `in_order`. Metrics that this ncu does not
-    know are left out and named in `missing`. Raises BackendError without ncu, without the permission to read counters,
-    or if ncu fails.
+    rung: its `order` may be another than the course's, made with `in_order`. names: of METRICS; of a part of them no
+    sections are collected, which is much quicker. skipped: names that are known to be missing.
+    Metrics that this ncu does not know are left out and named in `missing`. Raises BackendError without ncu, without
+    the permission to read counters, or if ncu fails.
     """
     tool = ncu or find_ncu()
-    metrics = list(METRICS.values())
+    sections = SECTIONS if len(names) == len(METRICS) else ()
+    metrics = [METRICS[name] for name in names if name not in skipped]
     for _ in range(len(METRICS)):   # some versions of ncu name one unknown metric at a time
-        command = ncu_command(tool, rung, entry, size, metrics)
+        command = ncu_command(tool, rung, entry, size, metrics, sections=sections)
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT, check=False)
         except subprocess.TimeoutExpired:
@@ -295,7 +323,7 @@ def collect(rung: Rung, entry: str, size: int, ncu: str | None = None, timeout_s
         if done.returncode:
             raise BackendError(f"ncu failed with code {done.returncode} ({_last_words(text)}): run it by hand: "
                                f"{' '.join(command[:6])} ...")
-        return launch_from(parse_csv(done.stdout), size, size, size, rung.order)
+        return launch_from(parse_csv(done.stdout), size, size, size, rung.order, names)
     raise BackendError("ncu does not know metric after metric: it is too old or too new for helpers/profile.py.")
 
 
@@ -325,7 +353,8 @@ def profile_path(rung: str, entry: str, folder: str, directory: Path | None = No
 
 
 def write_profile(profile: Profile, directory: Path | None = None) -> Path:
-    """Write a profile to its place in one step; launches of the same code at other sizes and orders are kept.
+    """Write a profile to its place in one step; launches of the same code at other sizes and orders are kept, and so
+    are a launch's counters that are not in the new one.
 
     Raises RecordError if a damaged file is in the way or the folder cannot be written.
     """
@@ -334,7 +363,9 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
     if path.exists():
         old = from_json(read_json(path), path)
         if (old.code_hash, old.device.name, old.ncu) == (profile.code_hash, profile.device.name, profile.ncu):
-            launches = _by_shape(old.launches) | launches
+            known = _by_shape(old.launches)
+            launches = known | {key: _merged(known[key], item) if key in known else item
+                                for key, item in launches.items()}
     data = {
         "schema": SCHEMA,
         "rung": profile.rung,
@@ -361,6 +392,17 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
 
 def _by_shape(launches: Sequence[Launch]) -> dict[tuple[int, int, int, str], Launch]:
     return {(item.m, item.n, item.k, item.order or ""): item for item in launches}
+
+
+def _merged(old: Launch, new: Launch) -> Launch:
+    counters = {**old.counters, **new.counters}
+    missing = dict.fromkeys((*old.missing, *new.missing))
+    return replace(
+        new,
+        counters=counters,
+        stalls=new.stalls or old.stalls,
+        missing=tuple(name for name in missing if name not in counters),
+    )
 
 
 def from_json(data: Any, path: Path) -> Profile:
@@ -425,6 +467,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
     parser.add_argument("--sizes", nargs="+", type=int, default=[512, 1024], metavar="N", help="M = N = K")
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=None, help="of tiles, for rungs from 8 on")
+    parser.add_argument("--only", nargs="+", default=None, metavar="NAME", help="counters whose names begin so")
     parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
     parser.add_argument("--launch", nargs=3, metavar=("RUNG", "ENTRY", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -438,10 +481,26 @@ def _run(options: argparse.Namespace) -> int:
             raise ArgumentError(f"--launch has the size {size!r}: it must be an integer of at least 1.")
         run_launch(rung, entry, int(size), *(options.orders or ()))
         return 0
-    return _record(options.rungs, options.sizes, options.orders or (None,), options.output)
+    names = _chosen_names(options.only)
+    return _record(options.rungs, options.sizes, options.orders or (None,), options.output, names)
 
 
-def _record(rungs: Sequence[str], sizes: Sequence[int], orders: Sequence[str | None], output: Path | None) -> int:
+def _chosen_names(beginnings: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of METRICS that begin with one of the texts; all without any. Raises ArgumentError if none does."""
+    chosen = tuple(name for name in METRICS if beginnings is None or name.startswith(tuple(beginnings)))
+    if not chosen:
+        known = ", ".join(dict.fromkeys(name.split("_")[0] for name in METRICS))
+        raise ArgumentError(f"--only {' '.join(beginnings or ())} fits no counter: names begin with {known}.")
+    return chosen
+
+
+def _record(
+    rungs: Sequence[str],
+    sizes: Sequence[int],
+    orders: Sequence[str | None],
+    output: Path | None,
+    names: Sequence[str] = tuple(METRICS),
+) -> int:
     from helpers.kernel import load
 
     chosen = [in_order(rung, order) if order else rung for rung in map(find_rung, rungs) for order in orders]
@@ -456,19 +515,20 @@ def _record(rungs: Sequence[str], sizes: Sequence[int], orders: Sequence[str | N
         raise BackendError(f"Counters can only be recorded on a GPU: {device.no_device_reason()}")
     tool = find_ncu()
     version = ncu_version(tool)
-    failed = 0
+    failed, missing = 0, {}   # missing: by kernel, what the first of its launches lacked
     for rung in chosen:
         for entry in (rung.entry, *rung.twins):
             code_hash = load(rung, backend="cuda", entry=entry).code_hash
             for size in sizes:
                 try:
-                    launch = collect(rung, entry, size, tool)
+                    launch = collect(rung, entry, size, tool, names=names, skipped=missing.get((rung.name, entry), ()))
                     profile = Profile(rung.name, entry, code_hash, info, version, device.now(), (launch,))
                     path = write_profile(profile, output)
                 except CourseError as error:
                     failed += 1
                     print(f"{rung.name}.{entry} {size}: error: {error}", file=sys.stderr, flush=True)
                     continue
+                missing[rung.name, entry] = launch.missing
                 print(_summary(rung.name, entry, launch, path), flush=True)
     return 1 if failed else 0
 

@@ -154,6 +154,27 @@ def test_the_child_of_ncu_is_told_the_order(monkeypatch):
     assert told == [("08_hilbert", "matmul", 512, "grouped"), ("01_coalescing", "matmul", 64)]
 
 
+def test_a_part_of_the_counters_is_quicker_and_adds_to_what_is_known(tmp_path, capsys):
+    names = ("l2_hit_rate_pct", "dram_read_bytes", "dram_write_bytes")
+    row = dict.fromkeys((profile.METRICS[name] for name in names[:2]), "12")
+    lines = [['ID', *row], ["0", *row.values()]]
+    text = "\n".join(",".join(f'"{word}"' for word in line) for line in lines)
+    tool = tmp_path / "ncu"
+    tool.write_text(f"#!/bin/sh\necho \"$*\" > {tmp_path}/told\ncat <<'END'\n{text}\nEND\n")
+    tool.chmod(0o755)
+    found = profile.collect(find_rung(8), "matmul", 512, str(tool), names=names, skipped=["dram_write_bytes"])
+    told = (tmp_path / "told").read_text()
+    assert "--section" not in told and "dram__bytes_write" not in told and "dram__bytes_read.sum" in told
+    assert found.counters == {"l2_hit_rate_pct": 12, "dram_read_bytes": 12} and found.missing == ("dram_write_bytes",)
+    first = profile.find_profile(1)
+    for item in (launch("hilbert", 512, instructions=5, dram_write_bytes=7), found):
+        profile.write_profile(replace(first, rung="08_hilbert", launches=(item,)), tmp_path)
+    merged = profile.find_profile(8, directory=tmp_path).launch(512, 512, 512)
+    assert merged.counters == {**found.counters, "instructions": 5, "dram_write_bytes": 7} and merged.missing == ()
+    assert profile.main(["--rungs", "8", "--only", "l3"]) == 1
+    assert "--only l3 fits no counter: names begin with global, shared, l1, l2, dram" in capsys.readouterr().err
+
+
 def test_orders_of_a_rung_without_a_list_are_refused(capsys):
     assert profile.main(["--rungs", "7", "--orders", "row"]) == 1
     assert "07_pipelining gets no list of tiles" in capsys.readouterr().err
