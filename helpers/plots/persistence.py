@@ -1,0 +1,169 @@
+"""Tile after tile on an SM: as a timeline with modelled costs, as the kernel's own events, and over the size of C."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from helpers.models.persistence import CONSUMERS, TMA, Grid, Span, TileTimeline
+from helpers.models.pipeline import PRODUCER
+from helpers.persistence_events import PersistenceLog
+from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.plots.lanes import SMALL, bar, name_lanes
+from helpers.words import plural
+
+_PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.86   # inches, and shares of the page
+_LANE, _GAP, _HEAD, _FOOT = 0.32, 0.38, 0.6, 0.62
+_TILES = (SKY, YELLOW)   # by turns
+
+
+def tile_timeline(timelines: Sequence[TileTimeline], title: str = "") -> Picture:
+    """A panel for each, on one time axis: the start of CTAs and the loads in one lane, each consumer in its own."""
+    end = max(timeline.end for timeline in timelines)
+    heading = title or "One SM, tile after tile, modelled"
+    names = [TMA, *CONSUMERS]
+    panel = _GAP + _LANE * len(names)
+    height = _HEAD + panel * len(timelines) + _FOOT
+    inch = _PAGE * _WIDTH / end
+    with style():
+        picture = new_picture(_PAGE, height)
+        for index, timeline in enumerate(timelines):
+            bottom = height - _HEAD - panel * (index + 1)
+            axes = picture.add_axes((_LEFT, bottom / height, _WIDTH, _LANE * len(names) / height))
+            name_lanes(axes, names, end)
+            for span in timeline.spans:
+                lane = names.index(span.who) if span.who in names else 0
+                _draw_span(axes, lane, span, inch)
+            last = index == len(timelines) - 1
+            axes.tick_params(labelbottom=last)
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            if last:
+                axes.set_xlabel("time, clocks (modelled)")
+            axes.set_title(_summary(timeline), fontsize=11, pad=4)
+        picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
+        key = "number: the step of a tile, tiles in blue and yellow by turns; dark: a store; grey: a CTA starts"
+        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=SMALL)
+        picture.alt = f"{heading}. " + "; ".join(map(_summary, timelines)) + "."
+    return picture
+
+
+def tile_chart(log: PersistenceLog, title: str = "") -> Picture:
+    """Events of the emulator from left to right: the producer's orders, the consumers' steps and stores."""
+    heading = title or "One CTA, tile after tile, as the emulator played it"
+    end = len(log.events)
+    names = [PRODUCER, *log.consumers]
+    height = _HEAD + 0.46 * len(names) + _FOOT
+    inch = _PAGE * _WIDTH / end
+    with style():
+        picture = new_picture(_PAGE, height)
+        axes = picture.add_axes((_LEFT, _FOOT / height, _WIDTH, 0.46 * len(names) / height))
+        name_lanes(axes, names, end)
+        for index, event in enumerate(log.events):
+            color, lane = _TILES[event.tile % 2], names.index(event.who)
+            if event.what == "order":
+                bar(axes, lane, index, index + 1, 1.0, color, str(event.step))
+            elif event.what == "step":
+                done = log.index(event.who, "step done", event.tile, event.step)
+                bar(axes, lane, index, done + 1, max(inch, 0.1), color, str(event.step))
+            elif event.what == "store":
+                done = log.index(event.who, "store done", event.tile)
+                bar(axes, lane, index, done + 1, inch, NAVY, "")
+        axes.set_xlabel("events, in the order in which they happened (no times)")
+        picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
+        key = "number: the step of a tile, ordered or multiplied; tiles in blue and yellow by turns; dark: a store"
+        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=SMALL)
+        early = "; ".join(
+            f"{log.ordered_early(tile)} of {plural(log.steps, 'step')} of tile {tile} ordered before tile {tile - 1} "
+            "is stored"
+            for tile in range(1, log.tiles)
+        )
+        picture.alt = f"{heading}: {plural(log.tiles, 'tile')} of {plural(log.steps, 'step')}, {plural(end, 'event')}"
+        picture.alt += f"; {early}." if early else "."
+    return picture
+
+
+def useful_share(
+    sizes: np.ndarray, places: Mapping[str, int], marked: Sequence[int] = (), title: str = "", sm_count: int = 132
+) -> Picture:
+    """What of the GPU's multiplying a square C of each size can use at most, for each number of CTAs.
+
+    places: CTAs at a time by label. marked: sizes that get a mark on the first line.
+    """
+    heading = title or "Tiles and rounds: how much of the GPU a square C can use"
+    looks = ((NAVY, "-"), (VERMILLION, "--"), (GREY, ":"))
+    sizes = np.asarray(sizes)
+    with style():
+        picture = new_picture(_PAGE, 4.0)
+        axes = picture.add_axes((0.08, 0.15, 0.9, 0.66))
+        said = []
+        for (label, count), (color, line) in zip(places.items(), looks, strict=False):
+            shares = np.array([100 * Grid(int(n), int(n), count).useful(sm_count) for n in sizes])
+            axes.plot(sizes, shares, color=color, ls=line, lw=1.5, label=label, zorder=3 if line == "-" else 4)
+            points = [100 * Grid(n, n, count).useful(sm_count) for n in marked]
+            axes.plot(marked, points, "o" if line == "-" else "D", color=color, mec=INK, ms=8, zorder=5, clip_on=False)
+            at = ", ".join(f"{share:.0f}% at N={n:,}" for n, share in zip(marked, points, strict=True))
+            said.append(f"{label}: {at}" if at else label)
+        axes.set_xscale("log", base=2)
+        ticks = [2**power for power in range(8, 16) if sizes.min() <= 2**power <= sizes.max()]
+        axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlim(sizes.min(), sizes.max() * 1.03)
+        axes.set_ylim(0, 104)
+        axes.set_xlabel("N (C is N x N)")
+        axes.set_ylabel("share of use, %")
+        axes.legend(loc="lower right")
+        picture.text(0.015, 0.93, heading, fontsize=12.5, fontweight="bold", va="center")
+        picture.text(0.015, 0.86, f"the rest: tiles over the edge of C, and SMs without a tile ({sm_count} SMs)",
+                     fontsize=SMALL, va="center")
+        picture.alt = f"{heading}, N from {sizes.min():,} to {sizes.max():,}. " + "; ".join(said) + "."
+    return picture
+
+
+def gain_chart(
+    sizes: Sequence[int], modelled: Sequence[float], measured: Sequence[float | None], title: str = ""
+) -> Picture:
+    """How many times as fast a persistent kernel is: modelled as bars from 1, measured as dots where there are any."""
+    heading = title or "09_persistence over 08_hilbert: modelled from clocks, and measured"
+    known = [(place, value) for place, value in enumerate(measured) if value is not None]
+    values = [*modelled, *(value for _, value in known), 1.0]
+    room = 0.25 * (max(values) - min(values)) + 0.004
+    with style():
+        picture = new_picture(_PAGE, 3.4)
+        axes = picture.add_axes((0.09, 0.17, 0.89, 0.66))
+        axes.set_xlim(-0.5, len(sizes) - 0.5)
+        axes.set_ylim(min(values) - room, max(values) + room)
+        axes.axhline(1, color=INK, lw=1)
+        heights = [value - 1 for value in modelled]
+        axes.bar(range(len(sizes)), heights, 0.34, bottom=1, color=SKY, edgecolor=INK, lw=0.9, label="modelled")
+        if known:
+            axes.plot(*zip(*known, strict=True), "D", color=VERMILLION, mec=INK, ms=9, zorder=4, label="measured")
+        for place, value in enumerate(modelled):
+            edge = "bottom" if abs(value - 1) < 0.002 else "center"   # not on the line
+            axes.annotate(f"{value:.3f}", (place - 0.19, value), (-4, 1), textcoords="offset points", ha="right",
+                          va=edge)
+        for place, value in known:
+            axes.annotate(f"{value:.3f}", (place + 0.19, value), (4, 0), textcoords="offset points", va="center")
+        axes.set_xticks(range(len(sizes)), [f"N = {size:,}" for size in sizes])
+        axes.set_ylabel("times as fast")
+        axes.legend(loc="upper right")
+        picture.text(0.015, 0.92, heading, fontsize=12.5, fontweight="bold", va="center")
+        words = [
+            f"N={size:,}: modelled {model:.3f}" + (f", measured {value:.3f}" if value is not None else "")
+            for size, model, value in zip(sizes, modelled, measured, strict=True)
+        ]
+        picture.alt = f"{heading}. " + "; ".join(words) + "."
+    return picture
+
+
+def _draw_span(axes: Axes, lane: int, span: Span, inch: float) -> None:
+    if span.what == "start":
+        bar(axes, lane, span.begin, span.end, inch, PALE, "", hatch="xx")
+    elif span.what == "store":
+        bar(axes, lane, span.begin, span.end, inch, NAVY, "store")
+    else:
+        bar(axes, lane, span.begin, span.end, inch, _TILES[span.tile % 2], str(span.step))
+
+
+def _summary(timeline: TileTimeline) -> str:
+    who = "one CTA" if timeline.persistent else "a CTA for each tile"
+    return f"{who}: {timeline.end:,.0f} clocks, tensor cores busy {timeline.busy:.0%} of them"
