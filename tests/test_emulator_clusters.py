@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from emulator_support import compiled
+from emulator_support import compiled, marked_line
 from test_emulator_sync import EACH_SCHEDULE, EITHER, SYNC, ints, launch, only_report
 
 from helpers.emulator import compile_kernel, source
@@ -77,7 +77,7 @@ def test_a_missing_remote_arrival_is_a_deadlock_over_all_ctas(schedule, seed):
     report = only_report(run, "deadlock", "remote_wait")
     assert "and its cluster can go on" in report.message
     assert "for a phase of parity 0 to end, and the barrier is in phase 2 (parity 0) with 1 of 2" in report.message
-    assert any(row.startswith("  CTA (0,0,0), warp 0: 1 lane wait at barrier") for row in report.details)
+    assert any(row.startswith("  CTA (0,0,0), warp 0: 1 lane waits at barrier") for row in report.details)
     assert any(row.startswith("  CTA (1,0,0), warp 0: ") for row in report.details)
 
 
@@ -119,3 +119,19 @@ def test_cluster_dims_may_be_constants_and_belong_to_templates(tmp_path):
         out = np.zeros(4, np.int32)
         assert module.launch(entry, (4,), (1,), (out,)).reports == []
         assert (out == size).all()
+
+
+@pytest.mark.parametrize(("fault", "mark"), [(7, "own_wait"), (8, "own_poll")])
+@EITHER
+@EACH_SCHEDULE
+def test_arrivals_of_another_cta_need_a_wait_of_the_cluster(schedule, seed, counters, fault, mark):
+    options = {"grid": 2, "cluster": (2,), "schedule": schedule, "seed": seed}
+    report = only_report(launch("rounds", 32, (ints(2), 5), counters, fault, **options), "barrier_scope", mark)
+    arrival = f"line {marked_line(SYNC, 'remote_arrive')}"
+    assert f"waits at barrier with the scope of its own CTA, and {arrival} of CTA (1,0,0) arrives" in report.message
+    assert "use mbarrier_wait_cluster; thread (0,0,0), warp 0, of CTA (0,0,0), after thread (0,0,0)" in report.message
+
+
+def test_a_wait_of_the_own_cta_is_enough_without_others():
+    options = {"grid": 2, "cluster": (1,)}
+    assert launch("rounds", 32, (ints(2), 5), fault=7, **options).reports == []

@@ -190,6 +190,32 @@ def test_number_0_belongs_to_syncthreads():
     assert "comes to __syncthreads() while others wait at named barrier 0" in report.message
 
 
+@pytest.mark.parametrize("fault", [0, 1])
+@EITHER
+@EACH_SCHEDULE
+def test_groups_may_take_turns_at_named_barriers(schedule, seed, counters, fault):
+    out = ints(128)
+    run = launch("turns", 128, (out, 5), counters, fault, schedule=schedule, seed=seed)
+    assert run.reports == [] and (out == 0b0101010101).all()
+
+
+@EACH_SCHEDULE
+def test_groups_at_one_named_barrier_must_be_ordered(schedule, seed):
+    run = launch("turns", 128, (ints(128), 5), True, 2, schedule=schedule, seed=seed)
+    found = [report for report in run.reports if report.kind == "named_barrier"]
+    place = f"line {marked_line(SYNC, 'outside')}"
+    assert found, run.reports
+    assert f"comes to named barrier 3, and nothing orders this after {place} came to it the" in found[0].message
+    assert "give each group of warps a number of its own" in found[0].message and found[0].message.endswith(".")
+
+
+@EACH_SCHEDULE
+def test_who_only_arrives_must_know_that_the_round_is_over(schedule, seed):
+    run = launch("turns", 128, (ints(128), 5), True, 3, schedule=schedule, seed=seed)
+    lines = {report.line for report in run.reports if report.kind == "named_barrier"}
+    assert marked_line(SYNC, "once_more") in lines, run.reports
+
+
 # Warps and warpgroups ------------------------------------------------------------------------------------------------
 
 

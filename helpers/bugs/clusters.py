@@ -59,7 +59,6 @@ BUGS: tuple[Bug, ...] = (
         why="What the peer's threads did before they arrived need not have happened for this wait.",
         reports=(("barrier_scope", "mbarrier_wait_cluster"),),
         edits=((_EMPTY, _EMPTY.replace("_cluster", "")),),
-        gap="the scope of a wait",
     ),
     _clusters(
         name="multicast_to_itself",
@@ -128,13 +127,8 @@ BUGS: tuple[Bug, ...] = (
         name="one_barrier_for_both",
         fault="both consumers use the same named barrier",
         why="It counts threads of the other consumer, and lets some go before all of their own have come.",
-        reports=(
-            ("async_race", "the TMA store"),
-            ("write_over_store", "a barrier tells the others"),
-            ("store_unwritten", "with a barrier before the store"),
-        ),
+        reports=(("named_barrier", "give each group of warps a number of its own"),),
         edits=((_KNOWN, "barrier_sync(1, 128);   //"), (_SHOWN, "barrier_sync(1, 128);   //")),
-        gap="two groups of threads at one named barrier, as long as they come one after the other",
     ),
     _clusters(
         name="barrier_of_too_many",

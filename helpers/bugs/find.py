@@ -1,11 +1,10 @@
 """Runs a planted bug on the emulator and says whether a report names it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from helpers.bugs.bug import VERIFY, Bug, Change
-from helpers.emulator import Report
+from helpers.emulator import EmulatedModule, EmulatorRun, Report
 from helpers.kernel import EmulatorBackend, Kernel
 from helpers.launches import Launch
 from helpers.rungs import find_rung
@@ -36,25 +35,26 @@ class Finding:
         return f"{run}: NOT NAMED, but said was: {said}"
 
 
-class PlantedKernel(Kernel):
-    """A rung's kernel with a bug: another file, and launches that are changed on their way.
+@dataclass(frozen=True)
+class PlantedBackend(EmulatorBackend):
+    """The emulator, with launches that are changed on their way to it. reports: of all launches."""
 
-    reports: of all launches.
-    """
+    change: Change = field(kw_only=True)
+    reports: list[Report] = field(default_factory=list)
 
-    def __init__(self, bug: Bug, schedule: str, seed: int):
-        rung = replace(find_rung(bug.rung), **bug.rung_fields)
-        backend = EmulatorBackend(schedule=schedule, seed=seed, sms=bug.sms)
-        super().__init__(rung, backend, rung.entry, bug.defines, plant(bug))
-        self.reports: list[Report] = []
-        self._change: Change = bug.make_change() if bug.make_change else unchanged
+    def launch(
+        self, compiled: EmulatedModule, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+    ) -> EmulatorRun:
+        changed = self.change(Launch(grid, block, arguments, shared_bytes))
+        run = super().launch(compiled, entry, changed.grid, changed.block, changed.arguments, changed.shared_bytes)
+        self.reports.extend(run.reports)
+        return run
 
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence, shared_bytes: int = 0):
-        launch = self._change(Launch(tuple(grid), tuple(block), tuple(arguments), shared_bytes))
-        try:
-            return super().launch(launch.grid, launch.block, launch.arguments, launch.shared_bytes)
-        finally:
-            self.reports += self.run.reports if self.run else []
+
+def planted_kernel(bug: Bug, backend: PlantedBackend) -> Kernel:
+    """A rung's kernel with a bug."""
+    rung = replace(find_rung(bug.rung), **bug.rung_fields)
+    return Kernel(rung, backend, rung.entry, bug.defines, plant(bug))
 
 
 def unchanged(launch: Launch) -> Launch:
@@ -74,14 +74,16 @@ def plant(bug: Bug) -> Path:
 
 def search(bug: Bug, schedule: str = "lazy", seed: int = 0) -> Finding:
     """Run a bug once, and see what is reported."""
-    kernel = PlantedKernel(bug, schedule, seed)
+    change = bug.make_change() if bug.make_change else unchanged
+    backend = PlantedBackend(schedule=schedule, seed=seed, sms=bug.sms, change=change)
+    kernel = planted_kernel(bug, backend)
     if bug.calls_again:
         outcome = verify(kernel, bug.size, seed)
     else:
         outcome, _ = run_once(kernel, bug.size, seed)
-    said = [*kernel.reports, Report(VERIFY, outcome.reason)]
+    said = [*backend.reports, Report(VERIFY, outcome.reason)]
     named_by = next((report for report in said if is_named(bug, report)), None)
-    return Finding(bug, schedule, seed, tuple(kernel.reports), outcome.reason, named_by)
+    return Finding(bug, schedule, seed, tuple(backend.reports), outcome.reason, named_by)
 
 
 def is_named(bug: Bug, report: Report) -> bool:

@@ -14,7 +14,7 @@ _BASIC_KINDS = (
 _SYNC_KINDS = (
     "barrier_uninitialised", "barrier_reinitialised", "barrier_overwritten", "barrier_address", "barrier_count",
     "barrier_arrivals", "barrier_bytes", "barrier_unsynchronised", "named_barrier", "cluster_barrier", "exited_cta",
-    "exit_bytes", "exit_unwaited", "register_budget", "proxy_fence", "async_race",
+    "exit_bytes", "exit_unwaited", "register_budget", "proxy_fence", "async_race", "barrier_scope",
 )
 _ASYNC_KINDS = (
     "tensor_map", "tma_alignment", "multicast_mask", "store_read_only", "load_over_wgmma", "load_over_load",

@@ -182,9 +182,12 @@ def _table(states: Sequence[WarpState], context: Context) -> tuple[str, ...]:
 
 
 def _state_words(state: WarpState, context: Context) -> str:
-    lanes = state.lanes.bit_count()
+    lanes = "1 lane" if state.lanes.bit_count() == 1 else f"{state.lanes.bit_count()} lanes"
     place = f", line {context.line(state.place)}" if context.line(state.place) else ""
     name = STATES[state.state]
     detailed = words_sync.STATE_WORDS.get(name) or words_async.STATE_WORDS.get(name)
     words = detailed(state, context) if detailed else _STATE_WORDS[name]
-    return f"{lanes} {'lane' if lanes == 1 else 'lanes'} {words}{place}"
+    verb, _, rest = words.partition(" ")
+    if lanes == "1 lane":
+        verb = {"wait": "waits", "have": "has"}.get(verb, verb)
+    return f"{lanes} {verb} {rest}".rstrip() + place

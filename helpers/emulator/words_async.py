@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from helpers.emulator.context import Context, cta_name, who
 from helpers.emulator.protocol import OPS, RawReport, WarpState
+from helpers.emulator.words_sync import load_barrier
 
 _SWIZZLES = ("none", "32B", "64B", "128B")
 _OPERANDS = ("A", "B")
@@ -107,15 +108,15 @@ def _load_over_store(raw: RawReport, context: Context) -> str:
 def _wgmma_before_load(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multiplies with {_OPERANDS[raw.values[0]]} before the load of "
-        f"{context.at(raw.other)} has brought it: wait for the load's mbarrier, with the parity of this phase, and let "
-        f"it expect the bytes of all boxes; {_where(raw, context)}, {who(raw, context)}."
+        f"{context.at(raw.other)} has brought it: wait for {load_barrier(raw, context)}; {_where(raw, context)}, "
+        f"{who(raw, context)}."
     )
 
 
 def _store_before_load(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} stores from memory that the load of {context.at(raw.other)} has yet to write: "
-        f"wait for the load's mbarrier; {_where(raw, context)}, {who(raw, context)}."
+        f"wait for {load_barrier(raw, context)}; {_where(raw, context)}, {who(raw, context)}."
     )
 
 

@@ -54,7 +54,7 @@ def _registers_state(state: WarpState, context: Context) -> str:
 
 
 def _warpgroup_state(state: WarpState, context: Context) -> str:
-    return f"wait for their warpgroup, of which {state.values[3]} of {state.values[4]} threads came"
+    return f"wait for the warpgroup, of which {state.values[3]} of {state.values[4]} threads came"
 
 
 STATE_WORDS: dict[str, Callable[[WarpState, Context], str]] = {
@@ -179,6 +179,15 @@ def _unsynchronised(raw: RawReport, context: Context) -> str:
     )
 
 
+def _scope(raw: RawReport, context: Context) -> str:
+    return (
+        f"{context.at(raw.place)} waits at {context.mbarrier(raw.barrier)} with the scope of its own CTA, and "
+        f"{context.at(raw.other)} of {cta_name(raw.other_cta)} arrives there: for such a wait nothing that "
+        f"the other CTA did before needs to be over, not even its reads; use mbarrier_wait_cluster; "
+        f"{who(raw, context)}, after {context.thread(raw.other.thread)} of the other."
+    )
+
+
 def _named_barrier(raw: RawReport, context: Context) -> str:
     number, threads, block, expected = raw.values[:4]
     place = f"{context.at(raw.place)} comes to named barrier {number}"
@@ -193,6 +202,12 @@ def _named_barrier(raw: RawReport, context: Context) -> str:
         )
     elif raw.detail == 3:
         text = f"{place} while others wait at __syncthreads(), which is barrier 0: take a number from 1 to 15"
+    elif raw.detail == 5:
+        text = (
+            f"{place}, and nothing orders this after {context.at(raw.other)} came to it the time before "
+            f"({context.thread(raw.other.thread)}): either may come first, and be counted for the other; give each "
+            "group of warps a number of its own, or let them wait for each other"
+        )
     else:
         text = (
             f"{context.at(raw.place)} comes to __syncthreads() while others wait at named barrier 0 of "
@@ -239,7 +254,7 @@ def _exit_unwaited(raw: RawReport, context: Context) -> str:
     if raw.values[4]:
         return (
             f"{cta_name(raw.cta)} exits while the copy of {context.at(raw.place)} is on its way into its shared "
-            f"memory (issued by {context.thread(raw.place.thread)} of {cta_name(raw.other_cta)}): wait for it first."
+            f"memory (issued by {context.thread(raw.other.thread)} of {cta_name(raw.other_cta)}): wait for it first."
         )
     announced = f", announced by {context.at(raw.place)}" if context.line(raw.place) else ""
     return (
@@ -284,17 +299,31 @@ def _proxy_fence(raw: RawReport, context: Context) -> str:
     )
 
 
+def load_barrier(raw: RawReport, context: Context) -> str:
+    """The mbarrier that a load reports to, and what it must count for a wait there to be enough."""
+    missing, is_under_way = raw.values[2:4]
+    name = context.mbarrier(raw.barrier)
+    if is_under_way and missing <= 0:
+        return f"the load's mbarrier {name}, which expects none of its bytes: let it expect the bytes of all boxes"
+    return f"the load's mbarrier {name}, with the parity of this phase, and let it expect the bytes of all boxes"
+
+
 _ASYNC_ACTORS = ("the TMA load", "wgmma", "the TMA store", "a thread")
 
 
 def _async_race(raw: RawReport, context: Context) -> str:
-    first = f"{_ASYNC_ACTORS[raw.values[1]]} of {context.at(raw.other)}"
+    earlier = _ASYNC_ACTORS[raw.values[1]]
+    first = f"{earlier} of {context.at(raw.other)}"
     second = f"{_ASYNC_ACTORS[raw.values[0]]} of {context.at(raw.place)}"
     reason = "no barrier orders the two"
-    if _ASYNC_ACTORS[raw.values[1]] == "wgmma":
+    if raw.barrier >= 0 and _ASYNC_ACTORS[raw.values[0]] == "the TMA load":
+        reason += f": let those who wait for {context.mbarrier(raw.barrier)} give the memory back before the next load"
+    elif raw.barrier >= 0:
+        reason += f": wait for {load_barrier(raw, context)}"
+    if earlier == "wgmma":
         reason += ", for all warps of the warpgroup (wgmma_wait_group speaks only for the warp that waits)"
     return (
-        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, and {reason}: "
+        f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, and {reason}; "
         f"{context.shared_place(raw.offset)}; {who(raw, context)}, after {context.thread(raw.other.thread)}."
     )
 
@@ -308,6 +337,7 @@ SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "barrier_arrivals": _arrivals,
     "barrier_bytes": _bytes,
     "barrier_unsynchronised": _unsynchronised,
+    "barrier_scope": _scope,
     "named_barrier": _named_barrier,
     "cluster_barrier": _cluster_barrier,
     "exited_cta": _exited_cta,

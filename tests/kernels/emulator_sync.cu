@@ -140,6 +140,27 @@ extern "C" __global__ void named_zero(int* out) {
     out[threadIdx.x] = 1;
 }
 
+// Two groups of two warps take turns, with two barriers between them, and each group meets in its turn.
+// 1: right, they may use one number for that. 2: not if they meet outside of their turns. 3: the second group does not
+// wait for its turn.
+extern "C" __global__ void turns(int* out, int rounds) {
+    __shared__ int value;
+    const int group = threadIdx.x / 64;
+    if (threadIdx.x == 0) value = 0;
+    __syncthreads();
+    if (group == 1) barrier_arrive(1, 128);   // the first group begins
+    for (int round = 0; round < rounds; ++round) {
+        if (FAULT == 2) barrier_sync(3, 64);   // !outside
+        if (FAULT != 3 || group == 0) barrier_sync(1 + group, 128);
+        if (threadIdx.x % 64 == 0) value = 2 * value + group;
+        barrier_sync(FAULT == 1 ? 3 : 3 + group, 64);
+        if (group == 0 && FAULT != 3) barrier_arrive(2, 128);
+        if (group == 1 && round + 1 < rounds) barrier_arrive(1, 128);   // !once_more
+    }
+    __syncthreads();
+    out[threadIdx.x] = value;
+}
+
 // ---- clusters
 
 // Where the CTAs of a cluster are.
@@ -153,7 +174,7 @@ extern "C" __global__ void __cluster_dims__(2, 2, 1) placed(int* out) {
 
 // Each CTA tells the others, through their barriers, in every round; all wait. The last CTA says how many came.
 // 1: no cluster barrier after the initialisation. 2: none at the end. 3: an arrival at CTA 9. 4: arrives twice.
-// 5: waits without arriving. 6: one CTA does not arrive at the others.
+// 5: waits without arriving. 6: one CTA does not arrive at the others. 7, 8: waits and polls with the scope of a CTA.
 extern "C" __global__ void rounds(int* out, int count) {
     __shared__ uint64_t barrier;
     const uint32_t rank = cluster_ctarank(), size = cluster_nctarank();
@@ -168,6 +189,11 @@ extern "C" __global__ void rounds(int* out, int count) {
     for (int round = 0; round < count; ++round) {
         if (threadIdx.x < size && !(FAULT == 6 && rank == 1 && round == 2)) {
             mbarrier_arrive_cluster(&barrier, FAULT == 3 ? 9 : threadIdx.x);   // !remote_arrive
+        }
+        if (threadIdx.x == 0 && FAULT == 7) mbarrier_wait(&barrier, round % 2);   // !own_wait
+        if (threadIdx.x == 0 && FAULT == 8) {
+            while (!mbarrier_try_wait_parity(&barrier, round % 2)) {   // !own_poll
+            }
         }
         if (threadIdx.x == 0) mbarrier_wait_cluster(&barrier, round % 2);   // !remote_wait
         if (FAULT == 2 && round + 1 == count && rank == 0) return;

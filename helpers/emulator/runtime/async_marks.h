@@ -15,6 +15,7 @@ struct AsyncWrite {
     int line = 0;
     int thread = -1;        // who issued it, in CTA `cta`
     int cta = 0;            // its rank
+    uint32_t barrier = 0;   // the mbarrier's offset
 };
 
 // A read by a wgmma or a TMA store; its ticket counts the reader's operations.
@@ -31,6 +32,7 @@ struct AsyncConflict {
     Place place, earlier;
     uint32_t offset;
     bool lacks_fence = false;   // ordered, but written by a thread without a proxy fence
+    const AsyncWrite* load = nullptr;   // the earlier one, if it is a TMA load
 };
 
 // Shared memory in granules of 16 bytes, which every asynchronous operation covers whole.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch.h"
+#include "mbarrier.h"
 #include "worker.h"
 
 namespace emulator {
@@ -10,6 +11,11 @@ namespace emulator {
 Region Region::intersection(const Region& other) const {
     const uint32_t begin = std::max(offset, other.offset), last = std::min(end(), other.end());
     return {begin, last > begin ? last - begin : 0};
+}
+
+bool is_under_way(const std::list<LoadInFlight>& loads, const Region& region) {
+    return std::any_of(loads.begin(), loads.end(),
+                       [&](const LoadInFlight& load) { return load.region.overlaps(region); });
 }
 
 void ChunkMap::reset(uint64_t shared_bytes) {
@@ -46,8 +52,10 @@ Report shared_report(const Cta& cta, Kind kind, int line, const Region& region) 
     return report;
 }
 
-void report_overlap(Thread& thread, Kind kind, int line, const Region& overlap, const Cta& owner, const Origin& earlier,
-                    int64_t value) {
+namespace {
+
+Report overlap_report(Kind kind, int line, const Region& overlap, const Cta& owner, const Origin& earlier,
+                      int64_t value) {
     Report report = shared_report(owner, kind, line, overlap);
     report.other.line = earlier.line;
     report.other.thread = earlier.thread;
@@ -55,6 +63,23 @@ void report_overlap(Thread& thread, Kind kind, int line, const Region& overlap, 
     report.other_cta[1] = owner.index.y;
     report.other_cta[2] = owner.index.z;
     report.values[0] = value;
+    return report;
+}
+
+}   // namespace
+
+void report_overlap(Thread& thread, Kind kind, int line, const Region& overlap, const Cta& owner, const Origin& earlier,
+                    int64_t value) {
+    thread.cta->worker->add_report(overlap_report(kind, line, overlap, owner, earlier, value), thread);
+}
+
+void report_before_load(Thread& thread, Kind kind, int line, const Region& overlap, const LoadInFlight& load,
+                        int64_t value) {
+    Report report = overlap_report(kind, line, overlap, *thread.cta, load.origin, value);
+    const Mbarrier* barrier = thread.cta->mbarriers->find(load.barrier);
+    report.barrier = int32_t(load.barrier);
+    report.values[2] = barrier == nullptr ? 0 : barrier->bytes;
+    report.values[3] = 1;   // on its way
     thread.cta->worker->add_report(report, thread);
 }
 

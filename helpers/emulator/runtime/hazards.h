@@ -1,6 +1,7 @@
 // Which bytes of a CTA's shared memory asynchronous operations have yet to read or write, and reports of overlaps.
 #pragma once
 #include <cstdint>
+#include <list>
 #include <vector>
 
 #include "async.h"
@@ -22,7 +23,11 @@ struct Region {
 struct LoadInFlight {
     Region region;
     Origin origin;
+    uint32_t barrier = 0;   // offset of the mbarrier that gets its bytes
 };
+
+// Whether one of the loads writes into the region.
+bool is_under_way(const std::list<LoadInFlight>& loads, const Region& region);
 
 // A TMA store that nobody has waited for.
 struct PendingStore {
@@ -62,6 +67,10 @@ private:
 // it is. `value` becomes Report::values[0].
 void report_overlap(Thread& thread, Kind kind, int line, const Region& overlap, const Cta& owner, const Origin& earlier,
                     int64_t value = 0);
+
+// Reports that an operation of `thread` reads, in `overlap`, what a load into its CTA has yet to write.
+void report_before_load(Thread& thread, Kind kind, int line, const Region& overlap, const LoadInFlight& load,
+                        int64_t value = 0);
 
 // A report about a range of shared memory, with the array that it is in.
 Report shared_report(const Cta& cta, Kind kind, int line, const Region& region);

@@ -94,6 +94,9 @@ bool complete_if_due(Cta& to, Mbarrier& barrier, bool has_bytes) {
     barrier.carried_bytes |= has_bytes;
     if (barrier.carried_bytes) barrier.data_phase = barrier.phase;
     barrier.carried_bytes = false;
+    barrier.ended_remotely = barrier.remote_phase == barrier.phase;
+    barrier.ended_remote = barrier.remote;
+    barrier.ended_remote_cta = barrier.remote_cta;
     to.cluster->events += 1;
     if (Ordering* ordering = to.cluster->ordering()) ordering->phase_completed(barrier);
     return true;
@@ -125,6 +128,15 @@ void arrive(Thread& thread, Cta& to, Mbarrier& barrier, int line) {
     }
     barrier.pending -= 1;
     barrier.last_arrival = {-1, line, thread.linear};
+}
+
+// A wait with the scope of its CTA has seen a phase end to which another CTA arrived. For PTX the two are strangers: no
+// order comes of it, neither for what the other CTA wrote nor for what it read before this CTA's next copies.
+void report_scope(Thread& thread, const Mbarrier& barrier, int line) {
+    Report report = report_on(Kind::barrier_scope, barrier.offset, &barrier, line);
+    report.other = barrier.ended_remote;
+    name_cta(report.other_cta, *barrier.ended_remote_cta);
+    thread.cta->worker->add_report(report, thread);
 }
 
 bool phase_is_over(const Wait& wait) {
@@ -240,7 +252,7 @@ void check_remote_at_exit(const Cta& cta, const Mbarrier& barrier) {
     Report report = report_on(Kind::exited_cta, barrier.offset, &barrier, barrier.remote.line);
     report.detail = 2;
     name_cta(report.other_cta, cta);
-    Cta& from = *barrier.remote_cta;
+    const Cta& from = *barrier.remote_cta;
     from.worker->add_report(report, from.threads[size_t(barrier.remote.thread)]);
 }
 
@@ -253,6 +265,7 @@ void mbarriers_cta_exits(Thread& last) {
         report.kind = Kind::exit_unwaited;
         report.place.line = operation->origin.line;
         report.values[4] = 1;   // still on its way
+        report.other.thread = operation->origin.thread;
         name_cta(report.other_cta, *operation->origin.cta);
         cta.worker->add_report(report, last);
         return;
@@ -359,7 +372,7 @@ void emulator_mbarrier_arrive_cluster(uint64_t* address, uint32_t rank, bool rel
     complete_if_due(to, barrier, false);
 }
 
-bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, int line) {
+bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, bool of_cluster, int line) {
     Thread& thread = *current_thread;
     Cta& cta = *thread.cta;
     Worker& worker = *cta.worker;
@@ -382,6 +395,7 @@ bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, int
         if (!phase_is_over(wait)) return false;   // a try that ended
     }
     barrier.waited_phase = barrier.phase;
+    if (barrier.ended_remotely && !of_cluster) report_scope(thread, barrier, line);
     if (Ordering* ordering = cta.cluster->ordering()) ordering->acquire_from(barrier, thread);
     return true;
 }

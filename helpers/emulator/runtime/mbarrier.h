@@ -28,7 +28,10 @@ struct Mbarrier {
     uint64_t remote_phase = 0;        // the phase of the last arrival from another CTA, counted from 1; 0: none
     uint64_t remote_cluster_phase = 0;   // how many cluster barriers that CTA's thread had passed
     Place remote;                     // that thread
-    Cta* remote_cta = nullptr;
+    const Cta* remote_cta = nullptr;
+    bool ended_remotely = false;      // the last phase that completed had an arrival from another CTA:
+    Place ended_remote;               // that one
+    const Cta* ended_remote_cta = nullptr;
     bool carried_bytes = false;       // bytes were announced for this phase, or came in it
     int bytes_line = 0;               // where bytes were announced last
     Place last_arrival;

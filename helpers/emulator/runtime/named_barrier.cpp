@@ -11,7 +11,7 @@ namespace {
 
 // What is wrong with the use of a named barrier: Report::detail of Kind::named_barrier.
 // (4: __syncthreads() while others wait at number 0; see barrier.cpp.)
-enum Problem { bad_number = 0, bad_count = 1, other_count = 2, shared_with_syncthreads = 3 };
+enum Problem { bad_number = 0, bad_count = 1, other_count = 2, shared_with_syncthreads = 3, unordered = 5 };
 
 [[noreturn]] void fail(Thread& thread, Problem problem, int id, int threads, const NamedBarrier* barrier, int line) {
     Report report;
@@ -44,6 +44,28 @@ void release(NamedBarrier& barrier, Cta& cta) {
     cta.cluster->events += 1;
     cta.worker->add_total(Total::named_barriers);
     if (Ordering* ordering = cta.cluster->ordering()) ordering->pass(barrier.meeting);
+    barrier.last.swap(barrier.coming);
+    barrier.coming.clear();
+}
+
+// Who comes to a barrier again must know that all have come to its last generation: else the order could be another,
+// and it would be counted there. Those who have waited for it do.
+void check_order(const Ordering& ordering, NamedBarrier& barrier, const Thread& thread, int line) {
+    if (barrier.left.empty()) barrier.left.resize(thread.cta->threads.size());
+    if (barrier.left[size_t(thread.linear)] < barrier.generation) {
+        for (const Arrival& arrival : barrier.last) {
+            if (ordering.knows(thread, arrival.thread, arrival.time)) continue;
+            Report report;
+            report.kind = Kind::named_barrier;
+            report.detail = unordered;
+            report.place.line = line;
+            report.values[0] = barrier.number;
+            report.other = {-1, arrival.line, arrival.thread};
+            thread.cta->worker->add_report(report, thread);
+            break;
+        }
+    }
+    barrier.coming.push_back({thread.linear, line, ordering.now(thread)});
 }
 
 }   // namespace
@@ -70,11 +92,16 @@ void emulator_named_barrier(int id, int threads, bool wait, int line) {
     barrier.arrived += 1;
     const uint64_t generation = barrier.generation;
     Ordering* ordering = cta.cluster->ordering();
-    if (ordering != nullptr) ordering->arrive(barrier.meeting, thread);
+    if (ordering != nullptr) {
+        check_order(*ordering, barrier, thread, line);
+        ordering->arrive(barrier.meeting, thread);
+    }
     if (barrier.arrived == barrier.expected) {
         release(barrier, cta);
     } else if (wait) {
         block_on(thread, {has_passed, &barrier, generation, State::named_barrier, line, describe});
     }
-    if (ordering != nullptr && wait) ordering->leave(barrier.meeting, thread);
+    if (ordering == nullptr || !wait) return;
+    ordering->leave(barrier.meeting, thread);
+    barrier.left[size_t(thread.linear)] = generation + 1;
 }

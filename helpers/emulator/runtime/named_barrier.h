@@ -2,11 +2,19 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "cta.h"
 #include "ordering_state.h"
 
 namespace emulator {
+
+// A thread came to a barrier at this time of its clock.
+struct Arrival {
+    int thread = 0;
+    int line = 0;
+    uint32_t time = 0;
+};
 
 struct NamedBarrier {
     int arrived = 0;
@@ -14,7 +22,11 @@ struct NamedBarrier {
     uint64_t generation = 0;
     int first_thread = -1, first_line = 0;   // who came first
     int number = 0;
-    Meeting meeting;           // for vector clocks
+    // For vector clocks:
+    Meeting meeting;
+    std::vector<Arrival> last;           // of the last generation
+    std::vector<Arrival> coming;         // of this one
+    std::vector<uint64_t> left;          // of each thread: the generation that it has waited for, counted from 1
 };
 
 class NamedBarriers {

@@ -175,7 +175,7 @@ void Ordering::threads_of(const Thread& issuer, AsyncReader reader, int& first, 
     last = std::min(first + kWarpgroup, threads_) - 1;
 }
 
-void Ordering::report(Thread& thread, const AsyncConflict& conflict) {
+void Ordering::report(Thread& thread, const Cta& owner, const AsyncConflict& conflict) {
     Report report;
     report.kind = conflict.lacks_fence ? Kind::proxy_fence : Kind::async_race;
     report.space = Space::shared;
@@ -187,27 +187,35 @@ void Ordering::report(Thread& thread, const AsyncConflict& conflict) {
     report.detail = conflict.actor == AsyncConflict::tma_store;
     report.values[0] = conflict.actor;
     report.values[1] = conflict.earlier_actor;
+    if (conflict.load != nullptr) {
+        const Mbarrier* barrier = owner.mbarriers->find(conflict.load->barrier);
+        report.barrier = int32_t(conflict.load->barrier);
+        report.values[2] = barrier == nullptr ? 0 : barrier->bytes;
+        report.values[3] = conflict.load->time == 0;   // on its way
+    }
     thread.cta->worker->add_report(report, thread);
 }
 
 void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op, const Site& site) {
     AsyncMarks& marks = marks_[size_t(thread.cta->rank)];
     const Clock& clock = clock_of(thread);
-    const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, int line, int by, uint32_t at) {
-        report(thread, {AsyncConflict::thread, earlier, op, earlier_op, {site.counter.code, 0, thread.linear},
-                        {-1, line, by}, at, false});
+    const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, int line, int by, uint32_t at,
+                               const AsyncWrite* load) {
+        report(thread, *thread.cta, {AsyncConflict::thread, earlier, op, earlier_op,
+                                     {site.counter.code, 0, thread.linear}, {-1, line, by}, at, false, load});
     };
     if (const AsyncWrite* write = marks.write_at(offset)) {
         const bool is_known = write->time != 0 && clock.known[first_barrier_ + size_t(write->component)] >= write->time;
         if (!is_known && write->component >= 0) {
-            report_it(AsyncConflict::tma_load, Op::store, write->line, write->thread, uint32_t(offset));
+            report_it(AsyncConflict::tma_load, Op::store, write->line, write->thread, uint32_t(offset), write);
         }
     }
     if (op == Op::load) return;
     marks.for_reads(uint32_t(offset), uint32_t(bytes), [&](size_t reader, uint32_t ticket, const AsyncRead& read,
                                                            uint32_t at) {
         if (knows_read(clock, *thread.cta, reader, ticket)) return;
-        report_it(is_wgmma(reader) ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, read.line, read.thread, at);
+        report_it(is_wgmma(reader) ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load, read.line, read.thread, at,
+                  nullptr);
     });
 }
 
@@ -215,9 +223,10 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
                             int line) {
     AsyncMarks& marks = marks_[size_t(to.rank)];
     const Clock& clock = clock_of(issuer);
-    const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, const Place& place, uint32_t at) {
-        report(issuer, {AsyncConflict::tma_load, earlier, Op::store, earlier_op, {-1, line, issuer.linear}, place, at,
-                        false});
+    const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, const Place& place, uint32_t at,
+                               const AsyncWrite* load = nullptr) {
+        report(issuer, to, {AsyncConflict::tma_load, earlier, Op::store, earlier_op, {-1, line, issuer.linear}, place,
+                            at, false, load});
     };
     // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
     marks.for_reads(offset, bytes, [&](size_t reader, uint32_t ticket, const AsyncRead& read, uint32_t at) {
@@ -227,7 +236,7 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     });
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
         if (write.time == 0 || clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
-        report_it(AsyncConflict::tma_load, Op::store, {-1, write.line, write.thread}, at);
+        report_it(AsyncConflict::tma_load, Op::store, {-1, write.line, write.thread}, at, &write);
     });
     const size_t first_thread = size_t(to.rank * threads_);
     to.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
@@ -238,7 +247,8 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     to.worker->shadow->forget(offset, bytes);
     const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
     const int component = barrier == nullptr ? -1 : barrier->component;
-    if (component >= 0) marks.add_write(offset, bytes, {component, 0, line, issuer.linear, issuer.cta->rank});
+    if (component >= 0) marks.add_write(offset, bytes, {component, 0, line, issuer.linear, issuer.cta->rank,
+                                                         barrier_offset});
 }
 
 void Ordering::write_done(Cta& to, uint32_t offset, uint32_t barrier_offset) {
@@ -254,16 +264,17 @@ uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, 
     AsyncMarks& marks = marks_[size_t(cta.rank)];
     int first, last;
     threads_of(issuer, reader, first, last);
-    const auto report_it = [&](int thread, AsyncConflict::Actor earlier, const Place& place, uint32_t at, bool fence) {
-        report(cta.threads[size_t(thread)], {actor_of(reader), earlier, Op::load, Op::store, {-1, line, thread}, place,
-                                             at, fence});
+    const auto report_it = [&](int thread, AsyncConflict::Actor earlier, const Place& place, uint32_t at, bool fence,
+                               const AsyncWrite* load = nullptr) {
+        report(cta.threads[size_t(thread)], cta, {actor_of(reader), earlier, Op::load, Op::store, {-1, line, thread},
+                                                  place, at, fence, load});
     };
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
         if (write.time == 0) return;   // still under way: found by the asynchronous part
         const size_t component = first_barrier_ + size_t(write.component);
         for (int i = first; i <= last; ++i) {
             if (clock_of(cta.threads[size_t(i)]).known[component] >= write.time) continue;
-            report_it(i, AsyncConflict::tma_load, {-1, write.line, write.thread}, at, false);
+            report_it(i, AsyncConflict::tma_load, {-1, write.line, write.thread}, at, false, &write);
             break;
         }
     });

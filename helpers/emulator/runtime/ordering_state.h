@@ -75,7 +75,7 @@ private:
     // The threads that an operation of `issuer` stands for: its warpgroup, or itself.
     void threads_of(const Thread& issuer, AsyncReader reader, int& first, int& last) const;
     void join(Clock& to, const Clock& from);
-    void report(Thread& thread, const AsyncConflict& conflict);
+    void report(Thread& thread, const Cta& owner, const AsyncConflict& conflict);
 
     const int ctas_, threads_, warps_, readers_;
     const size_t first_barrier_, first_reader_, components_;

@@ -76,6 +76,7 @@ enum class Kind : int32_t {
     register_budget = 33,         // setmaxnreg against its rules
     proxy_fence = 34,             // generic writes read by the async proxy with no fence.proxy.async between
     async_race = 35,              // an asynchronous copy and another access with no barrier between
+    barrier_scope = 36,           // a wait with the scope of its CTA for arrivals from another
     // 40-69: asynchronous data (words_async.py)
     tensor_map = 40,            // a tensor map that cannot be used
     tma_alignment = 41,         // the shared-memory side of a copy

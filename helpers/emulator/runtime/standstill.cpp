@@ -33,11 +33,20 @@ bool is_same(const WarpState& a, const WarpState& b) {
            a.barrier == b.barrier && std::memcmp(a.values, b.values, sizeof a.values) == 0;
 }
 
-// How well a wait explains a standstill: those in front are named in its sentence.
-int importance(State state) {
+// How well an mbarrier's phase explains that nothing goes on. If its bytes are missing, no copy is on its way that could
+// bring them; if some arrivals have come, those who should make the others are at fault; if none have, they may wait too.
+int importance_of_mbarrier(const WarpState& row) {
+    const int64_t missing = row.values[2], expected = row.values[3], bytes = row.values[4];
+    if (bytes != 0) return 5;
+    return missing < expected ? 4 : 3;
+}
+
+// How well a wait explains a standstill: the best is named in the report's sentence.
+int importance(const Thread& thread) {
+    const State state = state_of(thread);
     switch (state) {
-        case State::registers: return 4;
-        case State::mbarrier: return 3;
+        case State::registers: return 6;
+        case State::mbarrier: return importance_of_mbarrier(row_of(thread));
         case State::syncthreads: return 1;
         case State::syncwarp: return 1;
         default: return int(state) >= 20 ? 2 : 0;
@@ -68,11 +77,14 @@ std::vector<WarpState> warp_states(const Cluster& cluster) {
 
 void report_standstill(Cluster& cluster) {
     const Thread* named = nullptr;   // the thread whose wait the sentence is about
+    int highest = 0;                 // its importance
     int waiting = 0;                 // at __syncthreads, in the named thread's CTA
     for (const Cta* cta : cluster.ctas) {
         for (const Thread& thread : cta->threads) {
-            const State state = state_of(thread);
-            if (importance(state) > (named == nullptr ? 0 : importance(state_of(*named)))) named = &thread;
+            const int rank = importance(thread);
+            if (rank <= highest) continue;
+            highest = rank;
+            named = &thread;
         }
     }
     if (named == nullptr) named = &cluster.ctas[0]->threads[0];
@@ -82,7 +94,7 @@ void report_standstill(Cluster& cluster) {
     Report report;
     report.kind = Kind::deadlock;
     if (state == State::registers) report.kind = Kind::register_budget;
-    if (waiting > 0 && importance(state) <= 1) {
+    if (waiting > 0 && highest <= 1) {
         report.kind = Kind::barrier_divergence;
         for (const Thread& thread : named->cta->threads) {
             if (state_of(thread) == State::syncthreads) {
@@ -91,7 +103,7 @@ void report_standstill(Cluster& cluster) {
             }
         }
     }
-    if (report.kind != Kind::deadlock || importance(state) > 1) {
+    if (report.kind != Kind::deadlock || highest > 1) {
         const WarpState row = row_of(*named);
         report.place = row.place;
         report.barrier = row.barrier;

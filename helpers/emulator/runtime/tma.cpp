@@ -83,7 +83,7 @@ public:
     Load(const Origin& issuer, Cta& to, const TensorMapRecord& map, BoxPlace place, uint32_t offset, uint32_t barrier)
         : AsyncOperation(issuer), to_(to), map_(map), place_(place), barrier_(barrier) {
         std::list<LoadInFlight>& loads = to.async_state->loads;
-        entry_ = loads.insert(loads.end(), {{offset, map.shared_bytes()}, issuer});
+        entry_ = loads.insert(loads.end(), {{offset, map.shared_bytes()}, issuer, barrier});
     }
 
     void complete() override {
@@ -143,7 +143,9 @@ void perform(Cta& cta, PendingStore& store) {
     if (store.done) return;
     store.done = true;
     BoxPlace unwritten;
-    if (has_unwritten_chunk(store.map, store.place, cta.shared, store.region.offset, &unwritten)) {
+    // What a load has yet to write was reported when the second of the two was issued.
+    if (!is_under_way(cta.async_state->loads, store.region) &&
+        has_unwritten_chunk(store.map, store.place, cta.shared, store.region.offset, &unwritten)) {
         Report report = shared_report(cta, Kind::store_unwritten, store.origin.line, store.region);
         report.values[0] = unwritten.x;
         report.values[1] = unwritten.y;
@@ -165,8 +167,7 @@ void check_store(Thread& thread, const Region& region, int line) {
     AsyncState& state = used_state(*thread.cta);
     for (const LoadInFlight& load : state.loads) {
         if (!load.region.overlaps(region)) continue;
-        report_overlap(thread, Kind::store_before_load, line, load.region.intersection(region), *thread.cta,
-                       load.origin);
+        report_before_load(thread, Kind::store_before_load, line, load.region.intersection(region), load);
         return;
     }
     // Whether each write by a thread was followed by a fence is known with counters, see ordering.h. Without them it is

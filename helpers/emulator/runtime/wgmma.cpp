@@ -100,12 +100,13 @@ void Warpgroup::issue(Thread& thread, float* registers, const WgmmaCall& call) {
 Warpgroup::Operation& Warpgroup::begin_operation(Thread& thread, const WgmmaCall& call) {
     const int threads = int(cta_->threads.size()) - first_thread_;
     if (threads < kWarpgroup) fail(thread, Kind::wgmma_incomplete, call.line, threads);
-    for (int which = 0; which < 2; ++which) check_operand(thread, call, which);
-    operations_.push_back({call, nullptr, {cta_, thread.linear, call.line}, 0});
+    Operation operation{call, nullptr, {cta_, thread.linear, call.line}, 0, {}};
+    for (int which = 0; which < 2; ++which) operation.loaded[which] = check_operand(thread, call, which);
+    operations_.push_back(operation);
     return operations_.back();
 }
 
-void Warpgroup::check_operand(Thread& thread, const WgmmaCall& call, int which) {
+bool Warpgroup::check_operand(Thread& thread, const WgmmaCall& call, int which) {
     const MatrixOperand operand = call.operand(which);
     const Descriptor& d = operand.descriptor;
     if (d.swizzle != Swizzle::none && d.swizzle != Swizzle::bytes_128) {
@@ -116,6 +117,7 @@ void Warpgroup::check_operand(Thread& thread, const WgmmaCall& call, int which) 
     }
     AsyncState& state = *cta_->async_state;
     uint32_t low = ~0u, high = 0, mixed = ~0u;
+    bool is_loaded = true;
     const Layout wanted = d.is_swizzled() ? Layout::swizzled : Layout::plain;
     const uint32_t limit = uint32_t(cta_->worker->launch.spec.shared_bytes) - kChunkBytes;
     for_each_chunk(d, operand.major, call.extent(which), [&](uint32_t address) {
@@ -124,6 +126,7 @@ void Warpgroup::check_operand(Thread& thread, const WgmmaCall& call, int which) 
         if (address > limit) return;
         state.chunks.add_reader(address);
         const Layout layout = state.chunks.layout(address);
+        is_loaded &= layout != Layout::unknown;
         if (layout != Layout::unknown && layout != wanted) mixed = std::min(mixed, address);
     });
     const Region whole{low, high + kChunkBytes - low};
@@ -143,10 +146,10 @@ void Warpgroup::check_operand(Thread& thread, const WgmmaCall& call, int which) 
         for_each_chunk(d, operand.major, call.extent(which),
                        [&](uint32_t address) { meets |= load.region.overlaps({address, kChunkBytes}); });
         if (!meets) continue;
-        report_overlap(thread, Kind::wgmma_before_load, call.line, load.region.intersection(whole), *cta_, load.origin,
-                       which);
+        report_before_load(thread, Kind::wgmma_before_load, call.line, load.region.intersection(whole), load, which);
         break;
     }
+    return is_loaded;
 }
 
 void Warpgroup::check_same(Thread& thread, const Operation& operation, const WgmmaCall& call) {
@@ -353,7 +356,10 @@ void Warpgroup::execute(Operation& operation) {
         const MatrixOperand operand = call.operand(which);
         uint32_t unwritten = ~0u;
         for_each_chunk(operand.descriptor, operand.major, call.extent(which), [&](uint32_t address) {
-            if (is_unwritten(cta_->shared + address)) unwritten = std::min(unwritten, address);
+            if (address >= unwritten || !is_unwritten(cta_->shared + address)) return;
+            // What a new load has yet to write again was reported when that was issued.
+            const bool is_known = operation.loaded[which] && is_under_way(cta_->async_state->loads, {address, kChunkBytes});
+            if (!is_known) unwritten = address;
         });
         if (unwritten == ~0u) continue;
         Report report = shared_report(*cta_, Kind::wgmma_unwritten, call.line, {unwritten, kChunkBytes});

@@ -66,6 +66,7 @@ private:
         AccumulatorTile* tile = nullptr;
         Origin origin;            // the thread that came first
         int arrived = 0;          // threads that have executed it
+        bool loaded[2] = {};      // A, B: TMA loads into all of it had been issued when that thread came
     };
     struct Lane {
         uint64_t issued = 0, waited = 0;   // wgmma
@@ -76,7 +77,8 @@ private:
     Operation& operation(uint64_t number) { return operations_[size_t(number - retired_)]; }
     int lane_of(const Thread& thread) const { return thread.linear - first_thread_; }
     Operation& begin_operation(Thread& thread, const WgmmaCall& call);
-    void check_operand(Thread& thread, const WgmmaCall& call, int which);
+    // Whether TMA loads into all of the operand have been issued; reports those that have not come, and other faults.
+    bool check_operand(Thread& thread, const WgmmaCall& call, int which);
     void check_same(Thread& thread, const Operation& operation, const WgmmaCall& call);
     void complete_issue(Thread& thread, Operation& operation);
     AccumulatorTile& find_tile(int lane, float* registers, int columns);

@@ -38,7 +38,7 @@ void emulator_mbarrier_arrive(uint64_t* barrier, uint32_t arrivals, uint32_t byt
 // Arrives at the barrier of the same offset in another CTA of the cluster.
 void emulator_mbarrier_arrive_cluster(uint64_t* barrier, uint32_t cta, bool release, int line);
 // Waits until the phase of this parity has completed. A try may end without that, and tells whether it has.
-bool emulator_mbarrier_wait(uint64_t* barrier, uint32_t parity, bool is_try, int line);
+bool emulator_mbarrier_wait(uint64_t* barrier, uint32_t parity, bool is_try, bool of_cluster, int line);
 
 // Other rules of the asynchronous proxy and of warpgroups.
 void emulator_fence_proxy_async(int line);

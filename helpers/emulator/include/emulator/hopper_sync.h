@@ -70,20 +70,20 @@ EMULATOR_INLINE void mbarrier_arrive_release_cluster(uint64_t* barrier, uint32_t
 // Whether the phase of this parity has ended. May suspend the thread for a while before it says no.
 // PTX: mbarrier.try_wait.parity (acquire, CTA scope)
 EMULATOR_INLINE bool mbarrier_try_wait_parity(uint64_t* barrier, uint32_t parity, EMULATOR_LINE) {
-    return emulator_mbarrier_wait(barrier, parity, true, line);
+    return emulator_mbarrier_wait(barrier, parity, true, false, line);
 }
 
 // Waits until the phase of this parity has ended. The hardware suspends the thread between its tries.
 // A new barrier counts as if the phase of parity 1 had ended just before.
 // PTX: mbarrier.try_wait.parity (acquire, CTA scope)
 EMULATOR_INLINE void mbarrier_wait(uint64_t* barrier, uint32_t parity, EMULATOR_LINE) {
-    emulator_mbarrier_wait(barrier, parity, false, line);
+    emulator_mbarrier_wait(barrier, parity, false, false, line);
 }
 
 // The same for arrivals from other CTAs of the cluster.
 // PTX: mbarrier.try_wait.parity.acquire.cluster
 EMULATOR_INLINE void mbarrier_wait_cluster(uint64_t* barrier, uint32_t parity, EMULATOR_LINE) {
-    emulator_mbarrier_wait(barrier, parity, false, line);
+    emulator_mbarrier_wait(barrier, parity, false, true, line);
 }
 
 // Barriers of the cluster and of some warps -------------------------------------------------------------------------
