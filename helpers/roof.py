@@ -69,7 +69,7 @@ def roof_words(item: Roof) -> str:
     """A roof in one line."""
     power = "" if item.power_w is None or item.regime == "burst" else f", {item.power_w:.0f} W"
     return (
-        f"{item.inputs:<6}, {item.regime}, as long as N={item.like_n}: {three_digits(item.tflops)} TFLOP/s "
+        f"{item.inputs}, {item.regime}, as long as N={item.like_n}: {three_digits(item.tflops)} TFLOP/s "
         f"at {item.mhz:,.0f} MHz{power}"
     )
 
@@ -147,7 +147,7 @@ def record(directory: Path | None = None) -> Path:
     if known is None:
         raise BackendError(f"{info.name} has no yardsticks yet: run `python -m helpers.record` first.")
     found = measure_roofs(CudaTimer(), report=lambda line: print(line, flush=True))
-    return write_yardsticks(replace(known, roofs=found), directory)
+    return write_yardsticks(replace(known, roofs=found, date=device.now()), directory)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,6 +14,8 @@ from helpers.held_clock import Clocked
 from helpers.kernel import load
 from helpers.models.banks import warp_wavefronts
 from helpers.models.clusters import cluster_step, shared_budget
+from helpers.models.k_walk import CLUSTER_TILE, hbm_read
+from helpers.models.l2 import l2_traffic
 from helpers.models.stmatrix import STORES, row_and_chunk, stmatrix_address, stmatrix_addresses
 from helpers.plots import figure
 from helpers.plots.clusters import cluster_bars, memory_bars, stmatrix_map, tile_chart
@@ -23,6 +25,7 @@ from helpers.roof import SHARED_BYTES, SOURCE, STEP_FLOP, Roofs, roof_words, ste
 from helpers.rungs import find_rung
 from helpers.sass import inner_loop, opcode_counts
 from helpers.tile_events import tile_events
+from helpers.tile_order import grouped, row_major
 from helpers.timing import Burst, Turn
 from helpers.variants import variant
 
@@ -63,6 +66,15 @@ def test_the_budget_is_that_of_the_rung():
     assert shared_budget(4, 4).free < 0 < shared_budget(3, 4).free and shared_budget(5, 0).free < 0
     with pytest.raises(ArgumentError, match="stages is -1"):
         shared_budget(-1)
+
+
+@pytest.mark.parametrize("order", [row_major, grouped])
+@pytest.mark.parametrize("n", [4096, 8192])
+def test_bytes_from_hbm_agree_with_the_model_of_notebook_8_and_turning_saves_some(order, n):
+    tiles = order(n // 256, n // 256)
+    forwards, turning = (hbm_read(tiles, n, backwards) for backwards in (False, True))
+    assert forwards == l2_traffic(tiles, n, n, n, ctas=64, tile=CLUSTER_TILE).hbm_read
+    assert 2 * 2 * n * n <= turning <= forwards and (turning < forwards) == (n == 8192)
 
 
 # stmatrix, and the order of the stores

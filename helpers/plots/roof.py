@@ -51,7 +51,7 @@ def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu = H200,
 
     Dark: the kernel. Light: wgmma alone, on N(0,1) or on zeros. Measurements without a clock are left out.
     """
-    heading = title or f"The clock decides: {gpu.name}"
+    heading = title or f"The clock decides: {_origin([item.measurement for item in items if item.mhz]) or gpu.name}"
     points = sorted(_points(items, roofs), key=lambda point: -point.tflops)
     with style():
         height = max(4.4, 1.5 + _ROW * len(points))
@@ -78,6 +78,14 @@ def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu = H200,
         told = "; ".join(f"{point.name}: {point.figure(gpu)} of the peak" for point in points)
         picture.alt = f"{heading}, TFLOP/s: {gpu.tensor_tflops:,.0f} at {top:.2f} GHz. {told or MISSING}."
     return picture
+
+
+def _origin(measurements: Sequence[Measurement]) -> str:
+    """Where the newest of the kernel's figures comes from: 'recorded on NVIDIA H200, 2026-11-29'."""
+    if not measurements:
+        return ""
+    newest = max(measurements, key=lambda item: item.date)
+    return f"{newest.source} on {newest.device.name}, {newest.date[:10]}"
 
 
 def _points(items: Sequence[Clocked], roofs: Sequence[Roof]) -> Iterable[_Point]:
@@ -114,11 +122,12 @@ def _list(picture: Picture, points: Sequence[_Point], gpu: Gpu, height: float) -
 
 @dataclass(frozen=True)
 class Energy:
-    """A bar: whose, and what a FLOP took."""
+    """A bar: whose, and what a FLOP took. origin: 'recorded on NVIDIA H200, 2026-11-29', or "" if not known."""
 
     name: str
     tflops: float
     power_w: float
+    origin: str = ""
 
     @property
     def picojoules(self) -> float:
@@ -129,7 +138,7 @@ class Energy:
 def energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) -> list[Energy]:
     """What a FLOP took in each sustained measurement, and in wgmma alone on N(0,1). Without a power there is no bar."""
     found = [
-        Energy(find_rung(item.rung).name, item.tflops, item.power_w)
+        Energy(find_rung(item.rung).name, item.tflops, item.power_w, _origin([item]))
         for item in measurements
         if item.regime == "sustained" and item.power_w
     ]
@@ -143,6 +152,8 @@ def energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) ->
 
 def energy_bars(items: Sequence[Energy], title: str = "Energy of a FLOP, sustained, N(0,1)") -> Picture:
     """A bar for each: picojoules a FLOP, and how fast that is under the power limit."""
+    origins = sorted({item.origin for item in items} - {""})
+    title = f"{title}: {origins[-1]}" if origins else title
     with style():
         height = 1.15 + _ROW * max(1, len(items))
         picture = new_picture(9.4, height)
