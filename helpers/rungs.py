@@ -254,7 +254,7 @@ RUNGS: tuple[Rung, ...] = (
         order="grouped",
         persistent=True,
         most_ctas=128,
-        ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}),
+        ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}, {"RELEASE": 1}),
     ),
 )
 

@@ -4,7 +4,8 @@
 //           arrived. Two mbarriers a stage, "full" and "empty", are all that they say to each other.
 // Changed   In 06_wgmma everyone waited for everyone at each step (__syncthreads). The tile grew to 128 x 256: a byte
 //           loaded feeds more multiply-adds. Its 256 sums a thread would not fit, so two consumers take 64 rows each,
-//           128 sums a thread, and the producer gives up registers for them (setmaxnreg).
+//           128 sums a thread. Of the 168 registers a thread at launch the producer gives up what it does not need
+//           (setmaxnreg), so that the consumers have room.
 // Layout    A stage: 128 rows (m) of 64 bf16 (k) of A; four boxes of 64 rows (k) of 64 bf16 (n) of B; all swizzled.
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
 //           aligned. What lies outside of A and B arrives as zeros.

@@ -1,8 +1,9 @@
 // 08_hilbert: neighbours in time work on neighbours in space, so they share tiles of A and B in the L2 cache.
 //
-// Idea      CTAs start in the order of their number. A list says which tile of C each one computes; it walks the tiles
-//           along a Hilbert curve, so that the CTAs that run together fill a compact patch of C. A patch of w x h tiles
-//           needs w + h strips of A and B; a row of w * h tiles needs nearly as many as it has tiles.
+// Idea      CTAs start in the order of their number. (Nothing promises it, and nothing but speed depends on it.) A list
+//           says which tile of C each one computes; it walks the tiles along a Hilbert curve, so that the CTAs that run
+//           together fill a compact patch of C. A patch of w x h tiles needs w + h strips of A and B; a row of w * h
+//           tiles needs nearly as many as it has tiles.
 // Changed   07_pipelining took its tile from blockIdx, row by row. Only the first lines of the kernel are new.
 // Layout    order[i] = row of tiles | column of tiles << 16, made by helpers/tile_order.py.
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte

@@ -13,7 +13,7 @@
 // Launch    grid (2 * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x 128 (columns x rows); B_map and C_map: box of 64 x 64; all with 128-byte swizzle.
 //           -DMULTICAST=0: each CTA loads all of its B. -DTMA_STORE=0: threads store their own sums at once.
-//           -DOVERLAP=0: TMA stores a tile before the next one begins.
+//           -DOVERLAP=0: TMA stores a tile before the next one begins. -DRELEASE=1: see release().
 #include <cuda_bf16.h>
 
 #include "hopper.cuh"
@@ -29,6 +29,9 @@
 #endif
 #ifndef OVERLAP
 #define OVERLAP 1
+#endif
+#ifndef RELEASE
+#define RELEASE 0
 #endif
 
 constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
@@ -111,10 +114,12 @@ __device__ __forceinline__ void multiply(const Shared& shared, int stage, int co
 }
 
 // Tells the producers that filled this stage that this warp has read it: its own CTA's, and the peer's, whose half of
-// B it was. Relaxed, since nothing written is handed over.
+// B it was. Relaxed, since nothing written is handed over; with RELEASE all writes would be shown to the GPU first.
 __device__ __forceinline__ void release(Shared& shared, int stage, int thread) {
     const int lane = thread % 32;
-    if (MULTICAST) {
+    if (MULTICAST && RELEASE) {
+        if (lane < CLUSTER) mbarrier_arrive_release_cluster(&shared.empty[stage], lane);
+    } else if (MULTICAST) {
         if (lane < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], lane);
     } else {
         if (lane == 0) mbarrier_arrive(&shared.empty[stage]);
