@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from emulator_support import KERNELS
 
-from helpers.emulator import build, compile_kernel, compiler_version, image, lines, source
+from helpers.emulator import build, compile_kernel, compiler_version, image, lines, module, protocol, source
 from helpers.errors import ArgumentError, BackendError, CompileError
 from helpers.rungs import KERNEL_DIR
 
@@ -191,6 +191,58 @@ def test_two_processes_can_build_at_once(tmp_path):
     assert kinds == ["emulator_features", "libemulator"]   # nothing left over
 
 
+def copied_runtime(tmp_path, monkeypatch):
+    """The runtime's sources and the cache in folders of their own."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    for header in build.RUNTIME.glob("*.h"):
+        shutil.copy(header, runtime)
+    (runtime / "only.cpp").write_text('#include "protocol.h"\n')
+    monkeypatch.setattr(build, "RUNTIME", runtime)
+    monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "cache"))
+    return runtime
+
+
+def test_sources_that_change_while_they_are_compiled_are_compiled_again(tmp_path, monkeypatch):
+    runtime = copied_runtime(tmp_path, monkeypatch)
+    original, changes = build._run_all, []
+
+    def run_and_change(commands):
+        original(commands)
+        if changes:
+            (runtime / "only.cpp").write_text(changes.pop())
+
+    monkeypatch.setattr(build, "_run_all", run_and_change)
+    changes += ["int second;\n", "int first;\n"]   # while the first build compiles, and while it links
+    library = build.build_runtime()
+    assert library == build.build_runtime() and b"second" in library.read_bytes()
+    assert len(list(library.parent.iterdir())) == 1
+    changes += [f"int n{number};\n" for number in range(20)]
+    (runtime / "only.cpp").write_text("int third;\n")
+    with pytest.raises(BackendError, match="change while they are compiled: try it again"):
+        build.build_runtime()
+
+
+def test_a_process_does_not_load_a_runtime_whose_records_have_changed(tmp_path, monkeypatch):
+    runtime = copied_runtime(tmp_path, monkeypatch)
+    assert build.build_runtime().exists()
+    header = runtime / "protocol.h"
+    header.write_text(header.read_text().replace("int32_t line = 0;", "int64_t line = 0;", 1))
+    with pytest.raises(BackendError, match="files have changed since this process began: start it anew"):
+        build.build_runtime()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("VERSION", protocol.VERSION + 1), ("RECORDS", protocol.RECORDS[:-1]), ("RECORDS", protocol.RECORDS[::-1])],
+)
+def test_a_library_of_other_records_is_refused(monkeypatch, name, value):
+    path = build.build_runtime()
+    monkeypatch.setattr(protocol, name, value)
+    with pytest.raises(BackendError, match="is of another version: delete the file"):
+        module._load_runtime.__wrapped__(path)
+
+
 def test_a_kernel_compiles_in_good_time(tmp_path, monkeypatch):
     build.build_runtime()
     for name in ("01_coalescing", "02_smem_tiling", "03_register_tiling"):
@@ -202,20 +254,37 @@ def test_a_kernel_compiles_in_good_time(tmp_path, monkeypatch):
         assert time.monotonic() - start < 5   # 0.2 seconds on a quiet machine; a loaded one may take longer
 
 
-@pytest.mark.parametrize("name", ["g++", "clang++", "clang++-14"])
-def test_the_sources_build_without_warnings(name, tmp_path):
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not on this machine")
+def compilers():
+    """The C++ compilers on this machine, each once, whatever its names."""
+    versions = ("", *(f"-{number}" for number in range(12, 22)))
+    names = [family + version for family in ("g++", "clang++") for version in versions]
+    found = {os.path.realpath(path): name for name in reversed(names) if (path := shutil.which(name))}
+    return sorted(found.values())
+
+
+CLANG = next((name for name in compilers() if name.startswith("clang")), None)
+
+
+@pytest.mark.parametrize("name", compilers())
+def test_the_runtime_builds_without_warnings(name, monkeypatch):
+    monkeypatch.setenv("CXX", name)
+    monkeypatch.setattr(build, "RUNTIME_FLAGS", (*build.RUNTIME_FLAGS, "-Werror"))
+    assert {"-Wall", "-Wextra"} < set(build.RUNTIME_FLAGS)
+    assert build.build_runtime().exists()   # from the cache, if these sources have passed before
+
+
+@pytest.mark.parametrize("name", compilers())
+def test_the_headers_compile_without_warnings(name, tmp_path):
     includes = sorted(build.INCLUDE.glob("*.h"))
     unit = tmp_path / "headers.cpp"
     unit.write_text("".join(f'#include "{path.name}"\n' for path in includes) + '#include "emulator/launch.h"\n')
     flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(build.INCLUDE)]
-    for path in [unit, *build.RUNTIME.glob("*.cpp")]:
-        result = subprocess.run([name, *flags, str(path)], capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
+    unit.write_text(f'#include "hopper.cuh"\n{unit.read_text()}')
+    result = subprocess.run([name, *flags, str(unit)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.skipif(not any(map(shutil.which, ("clang++", "clang++-14"))), reason="clang++ is not on this machine")
+@pytest.mark.skipif(CLANG is None, reason="clang++ is not on this machine")
 def test_clang_gives_the_same_counters(monkeypatch, tmp_path):
     path = KERNELS / "emulator_traffic.cu"
     arguments = np.arange(1024, dtype=np.float32), np.zeros(1024, np.float32)
@@ -226,7 +295,7 @@ def test_clang_gives_the_same_counters(monkeypatch, tmp_path):
 
     monkeypatch.setenv("CXX", "g++")
     expected = counters()
-    monkeypatch.setenv("CXX", next(filter(None, map(shutil.which, ("clang++", "clang++-14")))))
+    monkeypatch.setenv("CXX", CLANG)
     assert counters() == expected
 
 

@@ -1,21 +1,22 @@
 """Builds the runtime library and kernels, each once: files in the cache folder are named after what went into them."""
 
-import hashlib
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from helpers.cache import cache_directory, unwritable
-from helpers.emulator import source
-from helpers.emulator.compiler import Compiler, find_compiler, machine_flags, machine_identity
+from helpers.emulator import protocol, source
+from helpers.emulator.compiler import Compiler, find_compiler, machine_flags, machine_identity, sanitizer_flags
 from helpers.errors import ArgumentError, BackendError, CompileError
 
 HERE = Path(__file__).resolve().parent
 INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
+MOST_BUILDS = 3   # of sources that keep changing
 MAX_SHARED_BYTES = 227 * 1024        # of a CTA on Hopper, static and dynamic together
 MAX_STATIC_SHARED_BYTES = 48 * 1024  # what can be declared without `extern`, on every GPU
 SPARE_SHARED_BYTES = 64 * 1024
@@ -49,26 +50,30 @@ CLANG_HOOK_FLAGS = (
 def build_runtime() -> Path:
     """The runtime library, built if need be (a few seconds, once). Raises BackendError if it cannot be."""
     compiler = find_compiler()
+    flags = (*COMMON_FLAGS, *RUNTIME_FLAGS, *machine_flags(), *sanitizer_flags())
     sources = sorted(RUNTIME.glob("*.cpp"))
     headers = [*sorted(RUNTIME.glob("*.h")), *sorted((INCLUDE / "emulator").glob("abi*.h"))]
-    flags = (*COMMON_FLAGS, *RUNTIME_FLAGS, *machine_flags())
-    names, contents = [path.name for path in sources], [path.read_bytes() for path in sources + headers]
-    key = _key(compiler.version, machine_identity(), flags, *names, *contents)
-    library = cache_directory("emulator") / f"libemulator-{key}.so"
-    if library.exists():
-        return library
-    with _scratch(library.parent) as scratch:
+    names = [path.name for path in sources]
+
+    def key() -> str:
+        contents = _contents(sources + headers)
+        if protocol.HEADER_DIGEST not in {sha256(content).hexdigest() for content in contents}:
+            raise BackendError(
+                "The emulator's files have changed since this process began: start it anew (in a notebook, restart the "
+                "kernel)."
+            )
+        return _key(compiler.version, machine_identity(), flags, *names, *contents)
+
+    def build(built: Path, scratch: Path) -> None:
         objects = [scratch / f"{path.stem}.o" for path in sources]
-        commands = [
+        _run_all([
             [*compiler.command, *flags, "-c", str(path), "-o", str(target)]
             for path, target in zip(sources, objects, strict=True)
-        ]
-        _run_all(commands)
-        built = scratch / library.name
-        link = [*compiler.command, "-shared", "-pthread", f"-Wl,-soname,{library.name}", "-o", str(built)]
-        _run_all([[*link, *map(str, objects)]])
-        _install(built, library)
-    return library
+        ])
+        link = [*compiler.command, "-shared", "-pthread", *sanitizer_flags(), f"-Wl,-soname,{built.name}"]
+        _run_all([[*link, "-o", str(built), *map(str, objects)]])
+
+    return _cached("libemulator", key, build)
 
 
 def build_kernel(
@@ -87,13 +92,13 @@ def build_kernel(
     flags = kernel_flags(compiler, counters)
     settings = [f"-D{name}={value}" for name, value in sorted(defines.items())]
     headers = [*sorted(INCLUDE.rglob("*")), *sorted(path.parent.glob("*.cuh")), *sorted(path.parent.glob("*.h"))]
-    contents = [header.read_bytes() for header in headers if header.is_file()]
-    key = _key(compiler.version, machine_identity(), runtime.name, flags, settings, unit, assembly, *contents)
-    library = runtime.parent / f"{path.stem[:100]}-{key}.so"
-    if library.exists():
-        return library
-    with _scratch(library.parent) as scratch:
-        unit_path, built = scratch / "unit.cpp", scratch / library.name
+
+    def key() -> str:
+        identity = compiler.version, machine_identity(), runtime.name, flags, settings, unit, assembly
+        return _key(*identity, *_contents(headers))
+
+    def build(built: Path, scratch: Path) -> None:
+        unit_path = scratch / "unit.cpp"
         unit_path.write_text(unit, encoding="utf-8")
         includes = ["-I", str(INCLUDE), "-I", str(path.resolve().parent)]
         compiled = scratch / "unit.o"
@@ -104,8 +109,8 @@ def build_kernel(
         link = [*compiler.command, "-shared", str(compiled), str(dynamic), str(runtime), "-Wl,-rpath,$ORIGIN"]
         link += ["-Wl,-z,defs", "-o", str(built)]
         _compile(link, path.name)
-        _install(built, library)
-    return library
+
+    return _cached(path.stem[:100], key, build)
 
 
 def kernel_flags(compiler: Compiler, counters: bool) -> tuple[str, ...]:
@@ -284,8 +289,32 @@ def _install(built: Path, target: Path) -> None:
         raise unwritable(target.parent, error) from None
 
 
+def _cached(name: str, key: Callable[[], str], build: Callable[[Path, Path], None]) -> Path:
+    """The library of that name and key, made by `build(library, scratch folder)` if there is none.
+
+    The key covers all that is compiled. It is asked again after the build: sources that changed while the compiler read
+    them would leave a library under the name of another.
+    """
+    for _ in range(MOST_BUILDS):
+        before = key()
+        library = cache_directory("emulator") / f"{name}-{before}.so"
+        if library.exists():
+            return library
+        with _scratch(library.parent) as scratch:
+            built = scratch / library.name
+            build(built, scratch)
+            if key() == before:
+                _install(built, library)
+                return library
+    raise BackendError("The emulator's sources, or a kernel's headers, change while they are compiled: try it again.")
+
+
+def _contents(paths: Iterable[Path]) -> list[bytes]:
+    return [path.read_bytes() for path in paths if path.is_file()]
+
+
 def _key(*parts: object) -> str:
-    digest = hashlib.sha256()
+    digest = sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else repr(part).encode()
         digest.update(len(data).to_bytes(8, "little"))

@@ -71,6 +71,12 @@ def machine_flags() -> tuple[str, ...]:
     return ("-march=native",) if platform.machine() == "x86_64" else ()
 
 
+def sanitizer_flags() -> tuple[str, ...]:
+    """Flags for the runtime library if $HOPPER_SANITIZE names sanitizers: `make sanitize` (scripts/sanitize.sh)."""
+    wanted = os.environ.get("HOPPER_SANITIZE", "")
+    return (f"-fsanitize={wanted}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer") if wanted else ()
+
+
 @functools.cache
 def machine_identity() -> str:
     """What `-march=native` depends on, so that machines that share a cache folder don't share code."""

@@ -70,7 +70,7 @@ def _load_runtime(path: Path) -> Runtime:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise BackendError(f"The emulator's runtime {path} cannot be loaded ({error}): delete the file.") from None
-    if library.emulator_protocol_version() != protocol.VERSION:
+    if not _same_protocol(library):
         raise BackendError(f"The emulator's runtime {path} is of another version: delete the file.")
     library.emulator_start.restype = ctypes.c_void_p
     library.emulator_start.argtypes = [ctypes.POINTER(protocol.LaunchSpec)]
@@ -80,7 +80,22 @@ def _load_runtime(path: Path) -> Runtime:
     library.emulator_finish.restype = ctypes.POINTER(protocol.RawResult)
     library.emulator_free.argtypes = [ctypes.c_void_p]
     library.emulator_free.restype = None
-    return Runtime(library, threading.Lock())
+    return Runtime(library, _launch_lock())
+
+
+def _same_protocol(library: ctypes.CDLL) -> bool:
+    """Whether the library's records are those of protocol.py."""
+    if library.emulator_protocol_version() != protocol.VERSION:
+        return False
+    sizes = (ctypes.c_int32 * 64)()
+    count = library.emulator_record_sizes(sizes)
+    return sizes[:count] == [ctypes.sizeof(record) for record in protocol.RECORDS]
+
+
+@functools.cache
+def _launch_lock() -> threading.Lock:
+    """One for the process, also if sources were edited and there are several runtime libraries."""
+    return threading.Lock()
 
 
 class EmulatedModule:

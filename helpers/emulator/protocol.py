@@ -1,11 +1,16 @@
 """The records that Python and the runtime library exchange: the twin of `runtime/protocol.h`.
 
-Same fields in the same order; `VERSION` is compared with the library's.
+Same fields in the same order. When the library is loaded, `VERSION` and the sizes of `RECORDS` are compared with its
+own; it is only built from the header that lay beside this file when this process loaded it.
 """
 
 import ctypes
+import hashlib
+from pathlib import Path
 
-VERSION = 3
+VERSION = 4
+HEADER = Path(__file__).with_name("runtime") / "protocol.h"
+HEADER_DIGEST = hashlib.sha256(HEADER.read_bytes()).hexdigest()
 
 _BASIC_KINDS = (
     "out_of_bounds", "misaligned", "race", "deadlock", "barrier_divergence", "step_limit", "time_limit", "crash",
@@ -195,3 +200,6 @@ class Parameter(ctypes.Structure):
     """A kernel's parameter: its kind (index into PARAMETER_KINDS) and size."""
 
     _fields_ = [("kind", ctypes.c_int32), ("bytes", ctypes.c_int32)]
+
+
+RECORDS = (BufferSpec, ArraySpec, LaunchSpec, Place, RawReport, WarpState, BarrierSpec, SiteCounter, RawResult)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <unordered_map>
 
 #include "cluster.h"
@@ -232,6 +233,15 @@ struct RunningLaunch {
 extern "C" {
 
 int emulator_protocol_version() { return emulator::kProtocolVersion; }
+
+// The sizes of the records, in the order of RECORDS in protocol.py. Returns how many there are.
+int emulator_record_sizes(int32_t* out) {
+    using namespace emulator;
+    const size_t sizes[] = {sizeof(BufferSpec), sizeof(ArraySpec), sizeof(LaunchSpec), sizeof(Place), sizeof(Report),
+                            sizeof(WarpState), sizeof(BarrierSpec), sizeof(SiteCounter), sizeof(Result)};
+    std::copy(std::begin(sizes), std::end(sizes), out);
+    return int(std::size(sizes));
+}
 
 // Starts a launch; nullptr if the machine lacks the memory or the threads for it.
 RunningLaunch* emulator_start(const emulator::LaunchSpec* spec) {

@@ -1,11 +1,11 @@
 // The records that Python and the runtime exchange. helpers/emulator/protocol.py has the same fields in the same
-// order; a version number catches a mismatch.
+// order; the version number and the records' sizes catch a mismatch (emulator_record_sizes in launch.cpp).
 #pragma once
 #include <cstdint>
 
 namespace emulator {
 
-constexpr int32_t kProtocolVersion = 3;
+constexpr int32_t kProtocolVersion = 4;
 constexpr int kWarp = 32;
 
 // A pointer argument: an array of the caller, replaced by a guarded copy during the launch.

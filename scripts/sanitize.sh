@@ -1,0 +1,20 @@
+#!/bin/sh
+# Runs the emulator's tests with its runtime under AddressSanitizer and UndefinedBehaviorSanitizer: `make sanitize`.
+# Arguments go to pytest instead of the list of tests. Takes about ten minutes.
+set -eu
+cd "$(dirname "$0")/.."
+
+tests="tests/test_emulator*.py tests/test_verify_emulator.py tests/conformance tests/test_bug_shelf.py tests/test_soak.py"
+[ $# -gt 0 ] || set -- $tests
+
+# Python itself is not instrumented, so the sanitizer's library must be there before it starts.
+library=$(${CXX:-g++} -print-file-name=libasan.so)
+[ "$library" != libasan.so ] || { echo "AddressSanitizer is not installed for ${CXX:-g++}: install libasan." >&2; exit 1; }
+
+export HOPPER_SANITIZE=address,undefined
+export HOPPER_CACHE="$PWD/build/sanitize"   # libraries of its own, beside those of every day
+export MPLBACKEND=Agg
+# Faults of kernels are the emulator's to handle. Python frees little of its memory at the end.
+export ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:detect_leaks=0
+export UBSAN_OPTIONS=print_stacktrace=1
+LD_PRELOAD=$library exec .venv/bin/python -m pytest -q "$@"
