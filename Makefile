@@ -8,7 +8,7 @@ PY := .venv/bin/python
 unexport PYTHONPATH PYTHONHOME MPLBACKEND
 
 .DEFAULT_GOAL := all
-.PHONY: all setup notebooks ladder test soak lint lab record browser clean help
+.PHONY: all setup notebooks ladder test soak sanitize lint lab record browser clean help
 
 all: notebooks ladder  ## set up, run every notebook into build/notebooks, draw build/ladder.png
 
@@ -26,6 +26,9 @@ test: setup  ## run the tests; needs no GPU
 
 soak: setup  ## run the kernels and the planted bugs under many random schedules (some minutes)
 	$(PY) -m helpers.soak
+
+sanitize: setup  ## run the emulator's tests with its C++ under AddressSanitizer and UBSan (ten minutes)
+	@sh scripts/sanitize.sh
 
 lint: setup  ## check the style of the Python code and of the notebooks
 	$(PY) -m ruff check .

@@ -66,6 +66,14 @@ def test_an_error_is_shown_at_the_kernels_own_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def test_an_error_in_a_define_is_shown_where_it_is_used(tmp_path):
+    text = '\nstruct S { int a[N]; };\nextern "C" __global__ void k(int* out) { out[0] = sizeof(S); }\n'
+    path = write(tmp_path, text)
+    for value in (-1, "nothing"):
+        with pytest.raises(CompileError, match=r"^kernel\.cu:3: .*: (give it another value|correct this line .*)\.$"):
+            compile_kernel(path, ("k",), {"N": value})
+
+
 def test_an_error_inside_a_header_is_shown_where_the_kernel_uses_it(tmp_path):
     text = 'struct P { double a, b; };\nextern "C" __global__ void k(P* p) {\n    *p = __shfl_sync(~0u, *p, 1);\n}\n'
     with pytest.raises(CompileError, match=r"^kernel\.cu:4: .*shuffle moves at most 8 bytes"):
@@ -149,9 +157,19 @@ def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("CXX", '"g++')
     with pytest.raises(BackendError, match=r"which is no command line \(No closing quotation\): install g\+\+"):
         compiler_version()
+    monkeypatch.setenv("CXX", "false")
+    with pytest.raises(BackendError, match=r"false does not work \(Command .* returned non-zero exit status 1\): install"):
+        compiler_version()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BackendError, match=r"found no C\+\+ compiler: install g\+\+"):
+        compiler_version()
+
+
+def test_another_system_is_named(monkeypatch):
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setenv("CXX", "clang++ -DSOME=1")   # the answer for this one is not remembered yet
+    with pytest.raises(BackendError, match=r"runs on Linux, and this is Darwin: use the recorded results\.$"):
         compiler_version()
 
 

@@ -116,6 +116,8 @@ def test_a_try_may_fail(schedule, seed):
         (11, "exit_bytes", "never_comes", "exits while first is in phase 0 with 64 bytes missing"),
         (12, "barrier_bytes", "too_many_bytes", "the bytes that first waits for 1048576"),
         (13, "deadlock", "nobody_comes", "waits at many[1] for a phase of parity 0"),
+        (15, "out_of_bounds", "past_the_end", "past the end of memory, at offset 128 of 128 bytes"),
+        (16, "out_of_bounds", "far_past_the_end", "past the end of memory, at offset 409600 of 128 bytes"),
         (14, "deadlock", "one_comes", "and the barrier is in phase 0 (parity 0) with 1 of 2 arrivals missing"),
     ],
 )

@@ -30,6 +30,7 @@ KERNEL_FLAGS = (
     "-g", "-gdwarf-4",             # addr2line reads DWARF 4 of both compilers right, not DWARF 5
     "-w",                          # warnings are nvcc's business
     "-fno-exceptions",
+    "-fno-finite-loops",           # a loop without end is a fault to be reported; C++ would let it be left out
     "-ffp-contract=fast",          # a * b + c is one operation, as on the GPU
     "-ftls-model=local-dynamic",   # shared memory is thread-local, and all of it in this library
     "-ftrivial-auto-var-init=pattern",   # what was never given a value is no plausible number
@@ -180,6 +181,13 @@ def compile_error(log: str, name: str) -> BackendError:
         found = re.search(rf"{re.escape(name)}:\d+", log)
         place = found[0] if found else name
         return CompileError(f"{place}: {missing[1]} is declared but not defined: define it in this file.")
+    # An error in what a -D says comes without a line, and a note has the one that uses it.
+    start = re.search(r"^([^\n]*?): (?:fatal )?error: (.*)$", log, re.MULTILINE)
+    if start and start[1] == "<command-line>":
+        used = re.search(rf"^{re.escape(name)}:(\d+):.* in expansion of macro '(\w+)'", log[start.end():], re.MULTILINE)
+        if used:
+            line, macro = used.groups()
+            return CompileError(f"{name}:{line}: {start[2]}, with {macro} as it is defined: give it another value.")
     first = re.search(r"^([^\n:]+):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", log, re.MULTILINE)
     if first is None:
         last = next((line for line in reversed(log.splitlines()) if line.strip()), "no message")

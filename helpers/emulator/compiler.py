@@ -61,7 +61,8 @@ def _find(wanted: str, _path: str) -> Compiler:
     try:
         result = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise BackendError(f"The C++ compiler {command[0]} does not work ({error}): {REMEDY}.") from None
+        reason = str(error).rstrip(".")
+        raise BackendError(f"The C++ compiler {command[0]} does not work ({reason}): {REMEDY}.") from None
     return Compiler(command, next(iter(result.stdout.splitlines()), command[0]))
 
 

@@ -49,6 +49,11 @@ def _past_or_before(offset: int, name: str, size: int) -> str:
 def _out_of_bounds(raw: RawReport, context: Context) -> str:
     action = f"{_VERBS[OPS[raw.op]]} {raw.bytes} bytes" if raw.bytes else "reads or writes"
     if SPACES[raw.space] == "shared":
+        if raw.detail:
+            return (
+                f"{context.at(raw.place)} needs an address in the CTA's shared memory, and gets another: declare what "
+                f"it names __shared__; {who(raw, context)}."
+            )
         where = _shared_place(raw, context)
     elif raw.buffer >= 0:
         where = _past_or_before(raw.offset, *context.buffers[raw.buffer])

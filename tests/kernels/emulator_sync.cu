@@ -102,6 +102,8 @@ extern "C" __global__ void misuse(int* out) {
             mbarrier_expect_tx(&shared.first, 1 << 19);
             mbarrier_expect_tx(&shared.first, 1 << 19);   // !too_many_bytes
         }
+        if (FAULT == 15) mbarrier_arrive(reinterpret_cast<uint64_t*>(memory + 128));   // !past_the_end
+        if (FAULT == 16) mbarrier_arrive(reinterpret_cast<uint64_t*>(memory + (400 << 10)));   // !far_past_the_end
         if (FAULT == 13) mbarrier_wait(&shared.many[1], 0);   // !nobody_comes
         if (FAULT == 14) {
             mbarrier_arrive(&shared.many[2]);

@@ -1,6 +1,7 @@
 // The built-in variables of a thread, and other small services for kernels.
 #include <csignal>
 
+#include "hazards.h"
 #include "launch.h"
 #include "worker.h"
 
@@ -27,12 +28,7 @@ uint32_t emulator_shared_offset(const void* address, int line) {
     Worker& worker = *thread.cta->worker;
     const uint64_t offset = uint64_t(static_cast<const char*>(address) - thread.cta->shared);
     if (offset < worker.launch.spec.shared_bytes) return uint32_t(offset);
-    Report report;
-    report.kind = Kind::out_of_bounds;
-    report.space = Space::shared;
-    report.offset = int64_t(offset);
-    report.place.line = line;
-    worker.fail(thread, report);
+    fail_outside_of_shared(thread, address, 0, line);
 }
 
 uint32_t emulator_mapa(const void* address, uint32_t cta, int line) {

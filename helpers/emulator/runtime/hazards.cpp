@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fiber.h"
 #include "launch.h"
 #include "mbarrier.h"
 #include "worker.h"
@@ -81,6 +82,29 @@ void report_before_load(Thread& thread, Kind kind, int line, const Region& overl
     report.values[2] = barrier == nullptr ? 0 : barrier->bytes;
     report.values[3] = 1;   // on its way
     thread.cta->worker->add_report(report, thread);
+}
+
+bool is_past_shared(const Thread& thread, const void* address) {
+    constexpr uint64_t kNear = 1 << 20;
+    const char* const at = static_cast<const char*>(address);
+    const bool is_local = at >= thread.stack_low && at < thread.stack_low + kStackBytes;
+    const uint64_t size = thread.cta->worker->launch.spec.shared_bytes;
+    return !is_local && at >= thread.cta->shared + size && at < thread.cta->shared + size + kNear;
+}
+
+void fail_outside_of_shared(Thread& thread, const void* address, int bytes, int line) {
+    const Cta& cta = *thread.cta;
+    const uint64_t offset = uint64_t(static_cast<const char*>(address) - cta.shared);
+    const bool is_near = offset < cta.worker->launch.spec.shared_bytes || is_past_shared(thread, address);
+    Report report;
+    report.kind = Kind::out_of_bounds;
+    report.space = Space::shared;
+    report.place.line = line;
+    report.offset = int64_t(offset);
+    report.bytes = bytes;
+    if (is_near) report.buffer = cta.worker->launch.shared_arrays.nearest(offset);
+    report.detail = !is_near;   // it is not meant to be in shared memory
+    cta.worker->fail(thread, report);
 }
 
 void check_in_shared(Thread& thread, const Region& region, Op op, int line) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cluster.h"
+#include "hazards.h"
 #include "launch.h"
 #include "ordering_state.h"
 #include "worker.h"
@@ -37,8 +38,11 @@ void name_cta(uint32_t (&name)[3], const Cta& cta) {
 uint32_t checked_offset(Thread& thread, const void* address, int line) {
     const Cta& cta = *thread.cta;
     const uint64_t offset = uint64_t(static_cast<const char*>(address) - cta.shared);
-    const bool is_shared = offset + 8 <= cta.worker->launch.spec.shared_bytes;
-    if (is_shared && offset % 8 == 0) return uint32_t(offset);
+    const Launch& launch = cta.worker->launch;
+    const bool is_shared = offset < launch.spec.shared_bytes && offset + 8 <= launch.spec.shared_bytes;
+    const bool is_inside = is_shared && launch.shared_arrays.find(offset, 8, 0) >= 0;
+    if (is_inside && offset % 8 == 0) return uint32_t(offset);
+    if (is_shared ? !is_inside : is_past_shared(thread, address)) fail_outside_of_shared(thread, address, 8, line);
     Report report = report_on(Kind::barrier_address, 0, nullptr, line);
     report.barrier = is_shared ? int32_t(offset) : -1;
     report.offset = int64_t(offset % 8);

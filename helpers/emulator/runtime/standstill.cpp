@@ -11,7 +11,8 @@ namespace {
 State state_of(const Thread& thread) {
     if (thread.exited) return State::exited;
     if (!thread.started) return State::not_started;
-    return thread.wait.ready != nullptr ? thread.wait.state : State::running;
+    const bool is_free = thread.wait.ready == nullptr || thread.wait.ready(thread.wait);   // if only it had its turn
+    return is_free ? State::running : thread.wait.state;
 }
 
 WarpState row_of(const Thread& thread) {

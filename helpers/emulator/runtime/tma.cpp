@@ -30,6 +30,8 @@ enum class MapFault : int64_t { no_map = 0, swizzle = 1, shape = 2, not_an_argum
 
 // The record behind a map, of which the emulator can copy boxes.
 TensorMapRecord checked_map(Thread& thread, const void* pointer, int line) {
+    constexpr uintptr_t kNothing = 4096;   // below lies no memory: a null pointer, with or without an offset
+    if (reinterpret_cast<uintptr_t>(pointer) < kNothing) fail_map(thread, MapFault::no_map, 0, line);
     const TensorMapRecord map = read_tensor_map(pointer);
     if (map.magic != kTensorMapMagic) fail_map(thread, MapFault::no_map, 0, line);
     if (map.swizzle != Swizzle::none && map.swizzle != Swizzle::bytes_128) {
