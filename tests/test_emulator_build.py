@@ -158,7 +158,7 @@ def test_a_missing_compiler_is_named(monkeypatch):
     with pytest.raises(BackendError, match=r"which is no command line \(No closing quotation\): install g\+\+"):
         compiler_version()
     monkeypatch.setenv("CXX", "false")
-    with pytest.raises(BackendError, match=r"false does not work \(Command .* returned non-zero exit status 1\): install"):
+    with pytest.raises(BackendError, match=r"false does not work \(.* returned non-zero exit status 1\): "):
         compiler_version()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")

@@ -159,6 +159,27 @@ def test_an_endless_loop_meets_the_time_limit():
 
 @EITHER
 @pytest.mark.parametrize(
+    ("kind", "report_kind", "mark", "words"),
+    [
+        (1, "step_limit", "nothing", "may be infinite, or give a larger"),
+        (2, "step_limit", "unchanged", "may be infinite, or give a larger"),
+        (3, "deadlock", "poll", "waits at awaited for a phase of parity 0 to end"),
+        (4, "step_limit", "busy_poll", "a thread has made 100,000 memory accesses and barriers and has not ended"),
+    ],
+)
+def test_loops_without_end_say_where_each_warp_is(kind, report_kind, mark, words, counters):
+    module = compiled("emulator_loops.cu", "loops", counters=counters)
+    limits = {"time_limit": 0.2, "step_limit": 100_000}
+    (report,) = module.launch("loops", (1,), (96,), (zeros(2, np.int32), kind), **limits).reports
+    assert (report.kind, report.line) == (report_kind, marked_line("emulator_loops.cu", mark))
+    assert words.lower() in report.message.lower() and report.message.endswith(".")
+    meets = f"wait at __syncthreads(), line {marked_line('emulator_loops.cu', 'meets')}"
+    assert len(report.details) == 3 and report.details[2] == f"  warp 2: 32 lanes {meets}"
+    assert "  warp 1: " in report.details[1] and f"line {report.line}" in report.details[1]
+
+
+@EITHER
+@pytest.mark.parametrize(
     "entry, arguments, words",
     [
         ("divide_by_zero", (zeros(32, np.int32), 0), "divides an integer by zero: thread (0,0,0)"),

@@ -274,3 +274,31 @@ def test_stmatrix_is_counted_as_the_stores_it_makes():
     (counter,) = counters_at(run, line, "shared", "store")
     assert (counter.bytes, counter.requests) == (16, 1)
     assert counter.wavefronts_per_request == 4
+
+
+@pytest.mark.parametrize("counters", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "kind", "mark", "words"),
+    [
+        (1, "out_of_bounds", "to_local", "declare what it names __shared__"),
+        (2, "out_of_bounds", "to_global", "declare what it names __shared__"),
+        (3, "out_of_bounds", "to_nothing", "declare what it names __shared__"),
+        (4, "out_of_bounds", "past", "writes 1024 bytes past the end of memory, at offset 4096 of 4096 bytes"),
+        (5, "out_of_bounds", "partly_past", "writes 1024 bytes past the end of memory, at offset 3200 of 4096 bytes"),
+        (6, "out_of_bounds", "far_past", "past the end of memory, at offset 307200 of 4096 bytes"),
+        (7, "out_of_bounds", "local_barrier", "declare what it names __shared__"),
+        (8, "tensor_map", "no_map", "something that is no tensor map"),
+        (9, "tensor_map", "null_map", "something that is no tensor map"),
+        (10, "out_of_bounds", "local_tile", "declare what it names __shared__"),
+        (11, "out_of_bounds", "local_row", "declare what it names __shared__"),
+        (12, "out_of_bounds", "local_address", "declare what it names __shared__"),
+    ],
+)
+def test_addresses_that_cannot_be_are_named(fault, kind, mark, words, counters):
+    file = "emulator_addresses.cu"
+    module = compiled(file, "addresses", counters=counters)
+    arguments = tensor_map(matrix(8, 64), (64, 8)), np.zeros(1, np.int32)
+    assert module.launch("addresses", (1,), (128,), (*arguments, 0), 4096).reports == []
+    (report,) = module.launch("addresses", (1,), (128,), (*arguments, fault), 4096).reports
+    assert (report.kind, report.line) == (kind, marked_line(file, mark))
+    assert words in report.message and report.message.endswith("thread (0,0,0), warp 0, of CTA (0,0,0).")
