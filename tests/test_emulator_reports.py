@@ -1,5 +1,6 @@
 """Each planted fault is found and named: rule, source line, threads, argument."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,6 +10,9 @@ import time
 import numpy as np
 import pytest
 from emulator_support import KERNELS, compiled, marked_line
+
+from helpers.emulator import protocol, words
+from helpers.rungs import ROOT
 
 pytestmark = pytest.mark.compiler
 FAULTS = "emulator_faults.cu"
@@ -270,3 +274,12 @@ def test_without_addr2line_the_report_says_that_the_line_is_unknown(monkeypatch)
     run = launch("read_past_end", 32, (zeros(64), zeros(64), 64), grid=2)
     compiled.cache_clear()
     assert run.reports[0].line is None and "n unknown line reads 4 bytes past the end of in" in run.reports[0].message
+
+
+def test_the_documentation_lists_every_kind_of_report():
+    text = (ROOT / "docs" / "emulator.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    listed = [kind for row in rows for kind in re.findall(r"`(\w+)`", row)]
+    kinds = {words._KIND_OF_REPORT.get(kind, kind) for kind in protocol.REPORT_KINDS.values()}
+    assert sorted(listed) == sorted(kinds)
+    assert set(words._SENTENCES) == set(protocol.REPORT_KINDS.values())
