@@ -15,7 +15,18 @@ export HOPPER_SANITIZE=address,undefined
 export HOPPER_CACHE="$PWD/build/sanitize"   # libraries of its own, beside those of every day
 export MPLBACKEND=Agg
 # Faults of kernels are the emulator's to handle. Python frees little of its memory at the end.
-export ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:detect_leaks=0
-export UBSAN_OPTIONS=print_stacktrace=1
+# pytest would keep for itself what a sanitizer writes before it ends the process: it goes to a file.
+rm -f "$HOPPER_CACHE"/report.*
+export ASAN_OPTIONS="handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:detect_leaks=0"
+ASAN_OPTIONS="$ASAN_OPTIONS:log_path=$HOPPER_CACHE/report"
+export UBSAN_OPTIONS="print_stacktrace=1:log_path=$HOPPER_CACHE/report"
 # Sanitized code is slow and wants much address space: tests that measure seconds or limit that are left out.
-LD_PRELOAD=$library exec .venv/bin/python -m pytest -q -k "not (in_time or in_good_time or target_of_a_quarter or address_space)" "$@"
+left_out="in_time or in_good_time or target_of_a_quarter or address_space"
+LD_PRELOAD=$library .venv/bin/python -m pytest -q -k "not ($left_out)" "$@" || failed=1
+for report in "$HOPPER_CACHE"/report.*; do   # a mere warning: that a fiber's stack is none of an OS thread's
+    if grep -qs "ERROR: \|runtime error: " "$report"; then
+        cat "$report" >&2
+        failed=1
+    fi
+done
+exit ${failed:-0}

@@ -8,7 +8,7 @@
 #include <new>
 
 // A fiber that a report stopped never returns from its functions, and AddressSanitizer would go on guarding their
-// variables when the stack is used again.
+// variables when the memory is used again.
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #elif defined(__has_feature)
@@ -97,7 +97,10 @@ Stacks::Stacks(size_t count) {
     for (size_t i = 0; i < count; ++i) mprotect(memory_ + i * stride_, guard_, PROT_NONE);
 }
 
-Stacks::~Stacks() { munmap(memory_, bytes_); }
+Stacks::~Stacks() {
+    ASAN_UNPOISON_MEMORY_REGION(memory_, bytes_);   // the addresses will be used for something else
+    munmap(memory_, bytes_);
+}
 
 void* Stacks::prepare(size_t index, void (*function)()) const {
     ASAN_UNPOISON_MEMORY_REGION(low(index), kStackBytes);
