@@ -106,6 +106,49 @@ def test_padding_is_asked_of_the_transposed_tile():
     assert "whole kernel" in exercise.judge("A_tile[TILE][TILE + 1]").words
 
 
+WAIT_AND_RELEASE = """wgmma_wait_group<0>();   // the tensor cores have read the stage for this warp
+            if (thread % 32 == 0) mbarrier_arrive(&shared.empty[place.stage]);
+        }
+"""
+HELD = """{wait}
+            if ({when}thread % 32 == 0) mbarrier_arrive(&shared.empty[(place.stage + STAGES - 1) % STAGES]);
+        }}
+        {end}
+"""
+IN_FLIGHT, ALL_DONE = "wgmma_wait_group<1>();", "wgmma_wait_group<0>();"
+RING = {   # exercise 07.3: a consumer's step, and what the verdict says
+    "waits for all in the last step": (
+        HELD.format(wait=f"if (step == steps - 1) {ALL_DONE} else {IN_FLIGHT}", when="step > 0 && ", end=""), "queue"),
+    "gives the last stage back too": (
+        HELD.format(wait=IN_FLIGHT, when="step > 0 && ", end=f"{ALL_DONE} if (thread % 32 == 0) "
+                    "mbarrier_arrive(&shared.empty[(steps - 1) % STAGES]);"), "queue"),
+    "waits for all after all": (WAIT_AND_RELEASE.replace(ALL_DONE, IN_FLIGHT + ALL_DONE), "no group runs on"),
+    "gives back what nobody read": (HELD.format(wait=IN_FLIGHT, when="", end=ALL_DONE), "load over wgmma"),
+    "stores too early": (HELD.format(wait=IN_FLIGHT, when="step > 0 && ", end=""), "accumulator read"),
+}
+
+
+@pytest.mark.parametrize("name", RING)
+def test_near_misses_of_a_group_in_flight(name):
+    step, words = RING[name]
+    verdict = find_exercise("07.3").judge([(WAIT_AND_RELEASE, step)])
+    if verdict.status is Status.UNCHECKED:
+        pytest.skip(verdict.words)
+    assert words in verdict.words and (verdict.status is Status.RIGHT) == (words == "queue"), verdict.words
+
+
+@pytest.mark.parametrize(("done", "words"), [
+    ("(i - blockIdx.x) / gridDim.x * steps", "count the same steps"),
+    ("i / 2 * steps", "not for 3"),
+    ("i * steps", "async race"),
+])
+def test_near_misses_of_computed_places(done, words):
+    verdict = find_exercise("09.3").judge(solution_of(find_exercise("09.3")).replace("i / gridDim.x * steps", done))
+    if verdict.status is Status.UNCHECKED:
+        pytest.skip(verdict.words)
+    assert words in verdict.words, verdict.words
+
+
 # The framework
 
 

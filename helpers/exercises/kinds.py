@@ -260,7 +260,7 @@ def _values(answer: Any) -> tuple[float, ...] | None:
 def _no_number(answer: Any, count: int) -> str:
     if isinstance(answer, str):
         return "this is text: give the number without quotation marks."
-    wanted = "a number is" if count == 1 else f"{_count(count)} are"
+    wanted = "a number is" if count == 1 else f"{_count(count)} is"
     return f"{wanted} asked for, and this is {_describe(answer)}."
 
 

@@ -1,15 +1,14 @@
 """Exercises of notebook 7, pipelining."""
 
-import re
-
 from helpers.exercises.kinds import Function, KernelChange, Number
-from helpers.kernel import Emulation
+from helpers.kernel import Emulation, emulate
 from helpers.models.machine import H200
 from helpers.models.pipeline import THREADS, WARPS, place
+from helpers.variants import save_text
 
 BF16, BARRIER = 2, 8                    # bytes
 ROWS, COLUMNS, DEPTH = 128, 192, 64     # of exercise 1
-STEPS, RING_STAGES = 5, 4               # of exercise 3
+STEPS = 9                               # of exercise 3: each of the four stages is used again
 
 
 def _bytes_and_stages() -> tuple[int, int]:
@@ -25,18 +24,23 @@ def _producer_and_consumer(step: int, stages: int) -> tuple[int, int, int]:
 
 
 def _one_group_in_flight(emulation: Emulation) -> str | None:
-    """What is still missing to a ring whose consumers keep one group of wgmma running between two steps."""
-    loop = emulation.source.split("for (int step = 0; step < steps;")[-1].split("// 4. Store")[0]
-    code = re.sub(r"//[^\n]*", "", loop)
-    waits = re.findall(r"wgmma_wait_group<(\d)>", code)
-    if waits[:1] != ["1"]:
-        return "the first wait is no longer wgmma_wait_group<1>(): keep one group running between two steps."
+    """What is still missing to a ring whose consumers keep one group of wgmma running between two steps.
+
+    Who holds a stage while he waits for the next one needs two: with a single stage such a ring cannot turn.
+    """
     waited = emulation.run.totals["mbarrier_waits"] - STEPS * 2 * THREADS
     if waited < STEPS:
         return "the producer no longer waits for `empty` at each step."
     arrivals = emulation.run.totals["mbarrier_arrivals"] - STEPS
     if arrivals < (STEPS - 1) * 2 * WARPS:
         return f"the consumer warps arrive {arrivals} times: each must give back every stage but perhaps the last."
+    file = save_text(emulation.source, "07.3.single")
+    single = emulate("07_pipelining", (128, 256, 2 * DEPTH), defines={"STAGES": 1}, counters=False, file=file)
+    if single.verification.passed and not single.run.reports:
+        return (
+            "it is right, but no group runs on while its consumer turns to the next step: wgmma_wait_group<1>() must "
+            "be the only wait of a step, apart from the last."
+        )
     return None
 
 

@@ -3,12 +3,14 @@
 import re
 
 from helpers.exercises.kinds import Function, KernelChange, Number
-from helpers.kernel import Emulation
+from helpers.kernel import Emulation, emulate
 from helpers.models.persistence import Grid
 from helpers.models.pipeline import place
+from helpers.variants import save_text
 
 M, N = 3072, 5632             # of exercise 1
 CTAS, TILES, STEPS = 2, 5, 5  # of exercise 3
+SIZE = (128 * TILES, 256, 64 * STEPS)
 
 
 def _rounds() -> tuple[int, int, float]:
@@ -32,7 +34,13 @@ def _computes_its_places(emulation: Emulation) -> str | None:
         return "there is a barrier more for all threads: the ring needs none between two tiles."
     loads = 5 * TILES * STEPS
     boxes = emulation.run.totals["tma_load_boxes"]
-    return None if boxes == loads else f"it loads {boxes} boxes: {TILES} tiles of {STEPS} steps need {loads}."
+    if boxes != loads:
+        return f"it loads {boxes} boxes: {TILES} tiles of {STEPS} steps need {loads}."
+    file = save_text(emulation.source, "09.3.more")
+    more = emulate("09_persistence", SIZE, sms=CTAS + 1, counters=False, file=file)
+    if more.run.reports or not more.verification.passed:
+        return f"it is right for a grid of {CTAS} CTAs, and not for {CTAS + 1}: how many there are says gridDim.x."
+    return None
 
 
 EXERCISES = (
@@ -71,7 +79,7 @@ EXERCISES = (
     KernelChange(
         id="09.3",
         rung="09_persistence",
-        size=(128 * TILES, 256, 64 * STEPS),
+        size=SIZE,
         goal=_computes_its_places,
         schedules=("lazy", "random"),
         sms=CTAS,
