@@ -72,7 +72,7 @@ class Clocked:
 
     def __str__(self) -> str:
         item = self.measurement
-        name = f"{item.rung}, N={item.n}, {item.regime}: {item.tflops:.0f} TFLOP/s"
+        name = f"{item.rung}, N={item.n}, {item.regime}, {item.source}: {item.tflops:.0f} TFLOP/s"
         if self.mhz is None:
             return f"{name}, clock not recorded"
         return f"{name} at {self.mhz:,.0f} MHz, {self.share:.0%} of the peak at that clock"

@@ -64,17 +64,20 @@ def order_speeds(
     size: int = 8192,
     measure: Measure | None = None,
     directory: Path | None = None,
+    *,
+    live: bool = True,
 ) -> OrderSpeeds:
     """Measure bursts of a rung with its tiles in each of some orders, or take the recording.
 
     measure: does it on a GPU; tests pass one that needs none. directory: of the recordings, helpers/records by default.
+    live: whether to measure at all; False takes the recording everywhere, at once.
     Raises ArgumentError for an unknown order or a rung that gets no list of tiles, and as `measure_together`.
     """
     chosen = find_rung(rung)
     kernels = {order: load(in_order(chosen, order)) for order in orders}
     if not kernels:
         raise ArgumentError(f"orders is empty: give one of {', '.join(ORDERS)}, or more.")
-    if measure is not None or any(kernel.backend == "cuda" for kernel in kernels.values()):
+    if live and (measure is not None or any(kernel.backend == "cuda" for kernel in kernels.values())):
         found = (measure or _measure)(tuple(kernels.values()), size)
         return OrderSpeeds(size, dict(zip(kernels, found, strict=True)))
     recorded = find_orders(chosen, size, next(iter(kernels.values())).code_hash, directory)

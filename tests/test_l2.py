@@ -196,6 +196,8 @@ def test_speeds_by_order_are_recorded_apart_from_the_ladder(tmp_path):
     found = find_orders(find_rung(8), 8192, record.code_hash, tmp_path)
     assert list(found) == ["row", "hilbert"] and found["row"].tflops == pytest.approx(record.tflops / 2, rel=1e-4)
     assert find_orders(find_rung(8), 8192, "f" * 16, tmp_path) == {}
+    recorded = order_speeds(8, ("row", "hilbert"), 8192, measure, tmp_path, live=False)
+    assert recorded.tflops("hilbert") == pytest.approx(record.tflops, rel=1e-4) and "recorded on" in str(recorded)
     with pytest.raises(ArgumentError, match="order 'grouped' was not measured: give one of row, hilbert"):
         live.tflops("grouped")
 

@@ -178,7 +178,7 @@ PICTURES = {
     "registers": (lambda: register_bars(SPLIT, 128), ["after setmaxnreg: producer 128 x 40", "65,536"]),
     "registers, no sums": (lambda: register_bars(SPLIT), ["at launch: producer 128 x 168"]),
     "clocks": (lambda: peak_over_clock([clocked("burst", 1650.0), clocked("sustained", 1400.0)]),
-               ["1,071 at 1.98 GHz", "989 at 1.83 GHz", "07, N=4096, sustained: "]),
+               ["1,071 at 1.98 GHz", "989 at 1.83 GHz", "07, N=4096, sustained, recorded: "]),
     "clocks, none": (lambda: peak_over_clock([clocked("burst", None)]), ["No measurements with a clock."]),
 }
 

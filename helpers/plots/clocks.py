@@ -61,7 +61,7 @@ def peak_over_clock(items: Sequence[Clocked], gpu: Gpu = H200, title: str = "") 
 def _words(item: Clocked, clock: float) -> tuple[str, str]:
     """Whose mark it is, and where it lies."""
     found = item.measurement
-    name = f"{found.rung.split('_')[0]}, N={size_name(found.m, found.n, found.k)}, {found.regime}"
+    name = f"{found.rung.split('_')[0]}, N={size_name(found.m, found.n, found.k)}, {found.regime}, {found.source}"
     return name, f"{three_digits(found.tflops)} at {clock:.2f} GHz: {item.share:.0%}"
 
 

@@ -81,11 +81,12 @@ def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu = H200,
 
 
 def _origin(measurements: Sequence[Measurement]) -> str:
-    """Where the newest of the kernel's figures comes from: 'recorded on NVIDIA H200, 2026-11-29'."""
+    """Where the kernel's figures come from, and when the newest: 'live and recorded on NVIDIA H200, 2026-11-29'."""
     if not measurements:
         return ""
     newest = max(measurements, key=lambda item: item.date)
-    return f"{newest.source} on {newest.device.name}, {newest.date[:10]}"
+    sources = " and ".join(sorted({item.source for item in measurements}))
+    return f"{sources} on {newest.device.name}, {newest.date[:10]}"
 
 
 def _points(items: Sequence[Clocked], roofs: Sequence[Roof]) -> Iterable[_Point]:
