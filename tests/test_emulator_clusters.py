@@ -132,6 +132,10 @@ def test_arrivals_of_another_cta_need_a_wait_of_the_cluster(schedule, seed, coun
     assert "use mbarrier_wait_cluster; thread (0,0,0), warp 0, of CTA (0,0,0), after thread (0,0,0)" in report.message
 
 
-def test_a_wait_of_the_own_cta_is_enough_without_others():
-    options = {"grid": 2, "cluster": (1,)}
-    assert launch("rounds", 32, (ints(2), 5), fault=7, **options).reports == []
+@EITHER
+@EACH_SCHEDULE
+def test_a_wait_of_the_own_cta_is_enough_for_what_is_known(schedule, seed, counters):
+    options = {"grid": 2, "schedule": schedule, "seed": seed}
+    assert launch("rounds", 32, (ints(2), 5), counters, 7, cluster=(1,), **options).reports == []   # no other CTA
+    assert launch("rounds", 32, (ints(2), 5), counters, 9, cluster=(2,), **options).reports == []
+    assert launch("rounds", 32, (ints(2), 5), counters, 10, cluster=(2,), **options).reports == []

@@ -177,6 +177,7 @@ extern "C" __global__ void __cluster_dims__(2, 2, 1) placed(int* out) {
 // Each CTA tells the others, through their barriers, in every round; all wait. The last CTA says how many came.
 // 1: no cluster barrier after the initialisation. 2: none at the end. 3: an arrival at CTA 9. 4: arrives twice.
 // 5: waits without arriving. 6: one CTA does not arrive at the others. 7, 8: waits and polls with the scope of a CTA.
+// 9: right, a barrier of the cluster comes before such a wait. 10: right, a wait of the cluster has seen the phase's end.
 extern "C" __global__ void rounds(int* out, int count) {
     __shared__ uint64_t barrier;
     const uint32_t rank = cluster_ctarank(), size = cluster_nctarank();
@@ -192,7 +193,14 @@ extern "C" __global__ void rounds(int* out, int count) {
         if (threadIdx.x < size && !(FAULT == 6 && rank == 1 && round == 2)) {
             mbarrier_arrive_cluster(&barrier, FAULT == 3 ? 9 : threadIdx.x);   // !remote_arrive
         }
-        if (threadIdx.x == 0 && FAULT == 7) mbarrier_wait(&barrier, round % 2);   // !own_wait
+        if (FAULT == 9) {
+            barrier_cluster_arrive();
+            barrier_cluster_wait();
+        }
+        if (threadIdx.x == 0 && FAULT == 10) mbarrier_wait_cluster(&barrier, round % 2);
+        if (FAULT == 10) __syncwarp();
+        if (threadIdx.x == 1 && FAULT == 10) mbarrier_wait(&barrier, round % 2);
+        if (threadIdx.x == 0 && (FAULT == 7 || FAULT == 9)) mbarrier_wait(&barrier, round % 2);   // !own_wait
         if (threadIdx.x == 0 && FAULT == 8) {
             while (!mbarrier_try_wait_parity(&barrier, round % 2)) {   // !own_poll
             }

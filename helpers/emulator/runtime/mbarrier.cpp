@@ -101,6 +101,7 @@ bool complete_if_due(Cta& to, Mbarrier& barrier, bool has_bytes) {
     barrier.ended_remotely = barrier.remote_phase == barrier.phase;
     barrier.ended_remote = barrier.remote;
     barrier.ended_remote_cta = barrier.remote_cta;
+    barrier.ended_remote_cluster_phase = barrier.remote_cluster_phase;
     to.cluster->events += 1;
     if (Ordering* ordering = to.cluster->ordering()) ordering->phase_completed(barrier);
     return true;
@@ -135,8 +136,16 @@ void arrive(Thread& thread, Cta& to, Mbarrier& barrier, int line) {
 }
 
 // A wait with the scope of its CTA has seen a phase end to which another CTA arrived. For PTX the two are strangers: no
-// order comes of it, neither for what the other CTA wrote nor for what it read before this CTA's next copies.
-void report_scope(Thread& thread, const Mbarrier& barrier, int line) {
+// order comes of it, neither for what the other CTA wrote nor for what it read before this CTA's next copies. No matter
+// if the thread knows of the phase's end already: by a barrier of the cluster since the arrival, or since somebody has
+// waited with the scope of the cluster.
+void check_scope(Thread& thread, const Mbarrier& barrier, int line) {
+    const Ordering* ordering = thread.cta->cluster->ordering();
+    const bool is_known = ordering != nullptr && barrier.component >= 0
+                              ? ordering->knows_phase(thread, barrier)
+                              : barrier.waited_phase_of_cluster == barrier.phase;   // by whom, nobody can tell
+    if (!barrier.ended_remotely || is_known) return;
+    if (thread.cluster_phase > barrier.ended_remote_cluster_phase) return;
     Report report = report_on(Kind::barrier_scope, barrier.offset, &barrier, line);
     report.other = barrier.ended_remote;
     name_cta(report.other_cta, *barrier.ended_remote_cta);
@@ -367,7 +376,7 @@ void emulator_mbarrier_arrive_cluster(uint64_t* address, uint32_t rank, bool rel
     Mbarrier& barrier = usable(thread, to, offset, line);
     if (&to != thread.cta) {
         barrier.remote_phase = barrier.phase + 1;
-        barrier.remote_cluster_phase = thread.cluster_phase;
+        barrier.remote_cluster_phase = std::max(barrier.remote_cluster_phase, thread.cluster_phase);
         barrier.remote = {-1, line, thread.linear};
         barrier.remote_cta = thread.cta;
     }
@@ -399,7 +408,11 @@ bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, boo
         if (!phase_is_over(wait)) return false;   // a try that ended
     }
     barrier.waited_phase = barrier.phase;
-    if (barrier.ended_remotely && !of_cluster) report_scope(thread, barrier, line);
+    if (of_cluster) {
+        barrier.waited_phase_of_cluster = barrier.phase;
+    } else {
+        check_scope(thread, barrier, line);
+    }
     if (Ordering* ordering = cta.cluster->ordering()) ordering->acquire_from(barrier, thread);
     return true;
 }

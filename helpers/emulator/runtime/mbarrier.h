@@ -26,12 +26,14 @@ struct Mbarrier {
     uint64_t data_phase = 0;          // the last phase that completed with bytes, counted from 1; 0: none
     uint64_t waited_phase = 0;        // the last phase that a thread has waited for, counted from 1
     uint64_t remote_phase = 0;        // the phase of the last arrival from another CTA, counted from 1; 0: none
-    uint64_t remote_cluster_phase = 0;   // how many cluster barriers that CTA's thread had passed
+    uint64_t remote_cluster_phase = 0;   // how many cluster barriers that CTA's thread had passed, at most
     Place remote;                     // that thread
     const Cta* remote_cta = nullptr;
     bool ended_remotely = false;      // the last phase that completed had an arrival from another CTA:
     Place ended_remote;               // that one
     const Cta* ended_remote_cta = nullptr;
+    uint64_t ended_remote_cluster_phase = 0;
+    uint64_t waited_phase_of_cluster = 0;   // the last phase that a thread has waited for with the cluster's scope
     bool carried_bytes = false;       // bytes were announced for this phase, or came in it
     int bytes_line = 0;               // where bytes were announced last
     Place last_arrival;

@@ -131,6 +131,10 @@ void Ordering::acquire_from(const Mbarrier& barrier, Thread& thread) {
     leave(barrier_meetings_[size_t(barrier.component)], thread);
 }
 
+bool Ordering::knows_phase(const Thread& thread, const Mbarrier& barrier) const {
+    return clock_of(thread).known[first_barrier_ + size_t(barrier.component)] >= barrier.phase;
+}
+
 // Asynchronous accesses -----------------------------------------------------------------------------------------
 
 size_t Ordering::reader_of(const Thread& thread, AsyncReader kind) const {

@@ -41,6 +41,8 @@ public:
     void release_to(Mbarrier& barrier, Thread& thread, bool release);
     void phase_completed(const Mbarrier& barrier);
     void acquire_from(const Mbarrier& barrier, Thread& thread);
+    // Whether a thread knows, before it waits, that the last phase of a barrier with a component is over.
+    bool knows_phase(const Thread& thread, const Mbarrier& barrier) const;
 
     // An access by a thread to its CTA's shared memory: finds races with asynchronous accesses. The Shadow finds those
     // with other threads.
