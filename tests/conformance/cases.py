@@ -45,7 +45,6 @@ class Case:
     expected: what is predicted from the inputs alone, where that is cheap; independent of the emulator.
     hardware_only: the emulator reports a fault of which the hardware says nothing; recorded to know what it does.
     refused: for a launch that must fail; there is no answer then, but a status.
-    reported: kinds of what the emulator reports beside the answer, which is compared all the same.
     """
 
     name: str
@@ -62,7 +61,6 @@ class Case:
     defines: Mapping[str, int] = field(default_factory=dict)
     hardware_only: bool = False
     refused: Refusal | None = None
-    reported: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
