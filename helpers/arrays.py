@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import probe
 
@@ -101,9 +102,3 @@ def free_memory() -> int | None:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, ValueError, StopIteration):
         return None
-
-
-def require_integer(name: str, value: int, least: int) -> None:
-    """Raises ArgumentError if an argument is no integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least {least}.")

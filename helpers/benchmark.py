@@ -34,6 +34,7 @@ from helpers.records import REGIMES, Measurement, Samples, find_record, size_nam
 from helpers.rungs import Rung, find_rung
 from helpers.timing import CudaTimer, Launch, Timer
 from helpers.verify import FILLING, check, verify
+from helpers.words import short
 
 BURST_ROUNDS, SUSTAINED_ROUNDS = 9, 6
 BURST_LAUNCHES = 16
@@ -442,8 +443,8 @@ def shape(size: int | tuple[int, int, int]) -> tuple[int, int, int]:
 
 def check_options(regime: str, rounds: int | None, rest_s: float, turn_s: float) -> None:
     """Raises ArgumentError for a regime or a number that makes no measurement."""
-    if regime not in REGIMES:
-        raise ArgumentError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
+    if not isinstance(regime, str) or regime not in REGIMES:
+        raise ArgumentError(f"regime {short(regime)} is not known: give 'burst' or 'sustained'.")
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
         raise ArgumentError(f"rounds is {rounds!r}: it must be an integer of at least 1 (9 give a 95% interval).")
     if not _is_real(rest_s) or not 0 <= rest_s <= 60:

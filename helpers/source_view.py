@@ -17,13 +17,16 @@ from pygments import highlight as pygments_highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
+from helpers.checks import is_integer, require_integer, require_kind, require_known
 from helpers.errors import ArgumentError
 from helpers.rungs import KERNEL_DIR, RUNGS, Rung, find_rung
+from helpers.words import short
 
 NEW_SIGN = "+"
 HIT_SIGN = ">"
 FOLDED_SHARE = 0.15   # of the unchanged lines, at most, is folded away
 CONTEXT = 3           # unchanged lines that stay beside a changed one
+MOST_CONTEXT = 1000
 MIN_FOLD = 4          # shorter runs are not worth a fold
 # A line of nothing but registers of an asm statement: `"%0, %1, ..."` or `: "+f"(d[0]), ...`.
 REGISTERS = re.compile(r'\s*:?\s*("(%\d+,? ?)+\}?,? ?"|("[+=]f"\(\w+\[\d+\]\),?\s*)+)$')
@@ -107,9 +110,9 @@ def show_lines(rung: str | int | Rung, first: int, last: int) -> SourceView:
     rung = find_rung(rung)
     lines = _lines(rung.path, frozenset())
     for name, value in (("first", first), ("last", last)):
-        if not isinstance(value, int) or not 1 <= value <= len(lines):
+        if not is_integer(value) or not 1 <= value <= len(lines):
             raise ArgumentError(
-                f"{name} is {value!r} but {rung.path.name} has lines 1 to {len(lines)}: give a line of the file."
+                f"{name} is {short(value)} but {rung.path.name} has lines 1 to {len(lines)}: give a line of the file."
             )
     if first > last:
         raise ArgumentError(f"first is {first} and last is {last}: give the earlier line first.")
@@ -121,6 +124,9 @@ def show_function(name: str, file: str = "hopper.cuh") -> SourceView:
 
     Of several functions of the same name, the first. Raises ArgumentError if there is none, naming those there are.
     """
+    require_kind("name", name, str, "give a function's name, such as 'wgmma_fence'")
+    known = sorted(path.name for path in KERNEL_DIR.glob("*.cu*"))
+    require_known("file", file, known)
     lines = _lines(KERNEL_DIR / file, frozenset())
     first, last = _function(lines, name, file)
     chosen = lines[first : last + 1]
@@ -135,6 +141,11 @@ def show_sass(text: str, highlight: str | None = None, context: int | None = Non
     context: with a number, only the marked lines and so many around each are shown.
     Raises ArgumentError if the pattern is no regular expression.
     """
+    require_kind("text", text, str, "give machine code, such as load(3).sass")
+    if highlight is not None:
+        require_kind("highlight", highlight, str, "give a regular expression, such as 'HGMMA'")
+    if context is not None:
+        require_integer("context", context, 0, MOST_CONTEXT)
     try:
         pattern = re.compile(highlight) if highlight else None
     except re.error as error:
@@ -173,13 +184,14 @@ def entry_lines(rung: Rung, entry: str) -> tuple[int, int]:
 
     Raises ArgumentError if the file does not define it.
     """
+    require_kind("entry", entry, str, f"give a function of {rung.path.name}")
     rows = rung.path.read_text(encoding="utf-8").splitlines()
     name = re.compile(rf"\b{re.escape(entry)}\s*\(")
     starts = [i for i, row in enumerate(rows) if row.startswith(('extern "C"', "template", "__global__"))]
     for start in starts:
         stop = next((i for i in range(start, len(rows)) if rows[i].startswith("}")), len(rows) - 1)
         head = " ".join(rows[start : next((i for i in range(start, stop) if "{" in rows[i]), stop) + 1])
-        if name.search(head):
+        if entry and name.search(head):
             while start > 0 and rows[start - 1].startswith("//"):
                 start -= 1
             return start + 1, stop + 1

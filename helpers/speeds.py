@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from helpers.arguments import check_sizes
 from helpers.benchmark import Bench, check_options, default_rounds, measure_together, recorded, shape
+from helpers.checks import require_kind
 from helpers.errors import ArgumentError, NoRecording
 from helpers.kernel import Kernel, load
 from helpers.records import Measurement, three_digits
+from helpers.words import short
 
 MISSING = "no recording for this code"
 
@@ -24,8 +26,8 @@ class Speeds:
     measured: Mapping[str, Measurement | None]
 
     def __getitem__(self, label: str) -> Measurement | None:
-        if label not in self.measured:
-            raise ArgumentError(f"label {label!r} is not in the table: give one of {', '.join(self.measured)}.")
+        if not isinstance(label, str) or label not in self.measured:
+            raise ArgumentError(f"label {short(label)} is not in the table: give one of {', '.join(self.measured)}.")
         return self.measured[label]
 
     @property
@@ -65,6 +67,10 @@ def speeds(
     live: whether to measure at all; False takes recordings everywhere, at once.
     Raises as `benchmark`, apart from NoRecording.
     """
+    require_kind("kernels", kernels, Mapping, "give {label: kernel}")
+    require_kind("live", live, bool, "give True or False")
+    for label in kernels:
+        require_kind("a label of kernels", label, str, "give {label: kernel}")
     loaded = {label: item if isinstance(item, Kernel) else load(item) for label, item in kernels.items()}
     if not loaded:
         raise ArgumentError("kernels is empty: give at least one, as {label: kernel}.")

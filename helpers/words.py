@@ -3,7 +3,16 @@
 
 def plural(count: int, noun: str) -> str:
     """`plural(1, 'row')` is '1 row', `plural(2000, 'row')` is '2,000 rows'."""
-    return f"{count:,} {noun}" + "s" * (count != 1)
+    return f"{count:,} {noun}" + "s" * bool(count != 1)
+
+
+def short(value: object, most: int = 60) -> str:
+    """A value as Python writes it, in one line of at most so many letters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:   # a repr that fails is no reason for a traceback
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def first_line(error: Exception) -> str:

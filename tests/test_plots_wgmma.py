@@ -47,7 +47,7 @@ def test_picture(name):
     "draw, words",
     [
         (lambda: operand_steps(A, B[:3]), "a has 4 steps and b 3"),
-        (lambda: operand_steps([], []), "a has 0 steps"),
+        (lambda: operand_steps([], []), "a is .*: it must be a list of at least one Descriptor"),
         (lambda: fragment_map(128), "thread is 128"),
         (lambda: store_rows({"far": (LANES * 256, 4)}, 256), "over 32 rows"),
     ],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.errors import ArgumentError
+from helpers.checks import require_known
 from helpers.models.coalescing import check_addresses
 from helpers.models.machine import BANK_BYTES, BANKS, ROW_BYTES, WARP
 
@@ -80,8 +80,7 @@ def warp_wavefronts(addresses: np.ndarray, width: int = 4, op: str = "load") -> 
 
     A negative address is an idle lane. op: 'load' or 'store'. Raises ArgumentError as `coalescing.warp_traffic` does.
     """
-    if op not in ("load", "store"):
-        raise ArgumentError(f"op is {op!r}: it must be 'load' or 'store'.")
+    require_known("op", op, ("load", "store"))
     addresses = check_addresses(addresses, width)
     phases = lane_phases(addresses, width, op)
     words = np.zeros((phases.max() + 1, BANKS), dtype=np.int64)

@@ -6,7 +6,9 @@ any other unit. A model of the order of things: latency, and what the two take f
 
 from dataclasses import dataclass
 
-from helpers.errors import ArgumentError
+from helpers.checks import require_integer, require_positive
+
+MOST_STEPS = 100_000   # each takes some memory
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,9 @@ def buffer_schedule(steps: int, buffers: int, load: float, multiply: float) -> B
     Raises ArgumentError for numbers that make no schedule.
     """
     for name, value in (("steps", steps), ("buffers", buffers)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least 1.")
+        require_integer(name, value, 1, MOST_STEPS)
     for name, value in (("load", load), ("multiply", multiply)):
-        if not value > 0:
-            raise ArgumentError(f"{name} is {value!r}: it must be a positive time.")
+        require_positive(name, value, "time")
     done: list[Step] = []
     for step in range(steps):
         freed = done[step - buffers].multiply[1] if step >= buffers else 0.0

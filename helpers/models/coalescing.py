@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.checks import is_integer
 from helpers.errors import ArgumentError
 from helpers.models.machine import LINE_BYTES, SECTOR_BYTES, WARP
+from helpers.words import short
 
 WIDTHS = (1, 2, 4, 8, 16)   # bytes that one lane can ask for in one instruction
 
@@ -75,7 +77,10 @@ def touched_bytes(addresses: np.ndarray, width: int) -> np.ndarray:
 def check_addresses(addresses: np.ndarray, width: int) -> np.ndarray:
     """`addresses` as int64 of shape (32,), each a multiple of `width` (or negative: idle). Raises ArgumentError."""
     _check_width(width)
-    addresses = np.asarray(addresses)
+    try:
+        addresses = np.asarray(addresses)
+    except ValueError:   # lists of unlike lengths
+        addresses = np.empty(0)
     if addresses.shape != (WARP,) or addresses.dtype.kind not in "iu":
         raise ArgumentError(
             f"addresses has shape {addresses.shape} and dtype {addresses.dtype}: "
@@ -94,5 +99,5 @@ def check_addresses(addresses: np.ndarray, width: int) -> np.ndarray:
 
 
 def _check_width(width: int) -> None:
-    if width not in WIDTHS:
-        raise ArgumentError(f"width is {width!r}: a lane asks for 1, 2, 4, 8 or 16 bytes.")
+    if not is_integer(width) or width not in WIDTHS:
+        raise ArgumentError(f"width is {short(width)}: a lane asks for 1, 2, 4, 8 or 16 bytes.")

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.checks import is_integer, require_integer, require_kind, require_known
 from helpers.errors import ArgumentError
 from helpers.models.swizzle import Swizzle
+from helpers.words import short
 
 UNIT = 16                # bytes: addresses and offsets go into the descriptor divided by it
 LIMIT = UNIT << 14       # the fields have 14 bits
@@ -17,6 +19,7 @@ DEPTH = 16               # k of one wgmma
 CHUNK = 8                # bf16 in 16 bytes
 ROW = 64                 # bf16 in a row of 128 bytes
 ELEMENT_BYTES = 2
+MOST_EXTENT = 256        # N of the widest wgmma
 SWIZZLES = ("none", "128B", "64B", "32B")   # by the value of the field
 
 
@@ -59,10 +62,9 @@ class Descriptor:
     def __post_init__(self) -> None:
         for name in ("address", "leading_bytes", "stride_bytes"):
             value = getattr(self, name)
-            if not 0 <= value < LIMIT or value % UNIT:
-                raise ArgumentError(f"{name} is {value}: it must be a multiple of {UNIT} below {LIMIT:,}.")
-        if self.swizzle not in SWIZZLES:
-            raise ArgumentError(f"swizzle is {self.swizzle!r}: it must be {', '.join(map(repr, SWIZZLES))}.")
+            if not is_integer(value) or not 0 <= value < LIMIT or value % UNIT:
+                raise ArgumentError(f"{name} is {short(value)}: it must be a multiple of {UNIT} below {LIMIT:,}.")
+        require_known("swizzle", self.swizzle, SWIZZLES)
 
     @property
     def bits(self) -> int:
@@ -84,8 +86,9 @@ class Descriptor:
 
 def decode(bits: int) -> Descriptor:
     """The descriptor that 64 bits stand for. Raises ArgumentError for bits that have no meaning here."""
-    if not 0 <= bits < 1 << 64:
-        raise ArgumentError(f"bits is {bits:#x}: a descriptor has 64 bits.")
+    if not is_integer(bits) or not 0 <= bits < 1 << 64:
+        raise ArgumentError(f"bits is {hex(bits) if is_integer(bits) else short(bits)}: a descriptor has 64 bits.")
+    bits = int(bits)
     used = sum((1 << field.width) - 1 << field.low for field in FIELDS)
     if bits & ~used or BASE.of(bits):
         raise ArgumentError(f"bits is {bits:#x}: the bits outside of the fields, and the base offset, must be 0.")
@@ -108,8 +111,9 @@ def operand_bytes(descriptor: Descriptor, extent: int, major: str) -> np.ndarray
                 rows of a block holding eight m (or n) of one k.
     Raises ArgumentError for another major, or for the swizzles that the course does not use.
     """
-    if major not in ("K", "MN"):
-        raise ArgumentError(f"major is {major!r}: it must be 'K' or 'MN'.")
+    require_kind("descriptor", descriptor, Descriptor, "make it with Descriptor(...) or decode(bits)")
+    require_integer("extent", extent, 1, MOST_EXTENT)
+    require_known("major", major, ("K", "MN"))
     if descriptor.swizzle not in ("none", "128B"):
         raise ArgumentError(f"swizzle is {descriptor.swizzle!r}: only 'none' and '128B' are modelled.")
     leading, stride = descriptor.leading_bytes, descriptor.stride_bytes

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.models.machine import WARP
 
@@ -16,6 +17,7 @@ ROWS = 64           # of a warpgroup's result
 WARP_ROWS = 16
 BLOCK = 8           # columns
 THREADS = 128       # of a warpgroup
+MOST_COLUMNS = 256   # of the widest wgmma
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Owner:
 
 def owner(row: int, column: int) -> Owner:
     """Who holds the element in a row (0 to 63) and a column. Raises ArgumentError outside of the tile."""
+    require_integer("row", row)
+    require_integer("column", column)
     if not 0 <= row < ROWS:
         raise ArgumentError(f"row is {row}: a warpgroup's result has rows 0 to {ROWS - 1}.")
     if column < 0:
@@ -45,6 +49,8 @@ def owner(row: int, column: int) -> Owner:
 
 def element(thread: int, register: int) -> tuple[int, int]:
     """Row and column of what a thread holds in `sums[register]`. Raises ArgumentError for no thread of a warpgroup."""
+    require_integer("thread", thread)
+    require_integer("register", register)
     if not 0 <= thread < THREADS:
         raise ArgumentError(f"thread is {thread}: a warpgroup has threads 0 to {THREADS - 1}.")
     if register < 0:
@@ -56,7 +62,10 @@ def element(thread: int, register: int) -> tuple[int, int]:
 
 
 def owners(columns: int = 128) -> np.ndarray:
-    """The thread that holds each element, int, shape (64, columns)."""
+    """The thread that holds each element, int, shape (64, columns). columns: N of the wgmma, up to 256."""
+    require_integer("columns", columns, BLOCK, MOST_COLUMNS)
+    if columns % BLOCK:
+        raise ArgumentError(f"columns is {columns}: it must be a multiple of {BLOCK}.")
     table = np.full((ROWS, columns), -1)
     for thread in range(THREADS):
         for register in range(columns // 2):

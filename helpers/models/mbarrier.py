@@ -9,8 +9,11 @@ Source: PTX ISA, "mbarrier", "Phase of the mbarrier object" and "Tracking asynch
 
 from dataclasses import dataclass, replace
 
+from helpers.checks import is_integer, require_integer
 from helpers.errors import ArgumentError
-from helpers.words import plural
+from helpers.words import plural, short
+
+MOST = (1 << 20) - 1   # arrivals and bytes that a barrier can count
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,12 @@ class Mbarrier:
     event: str = "init"
 
     def __post_init__(self) -> None:
-        if self.arrivals < 1:
-            raise ArgumentError(f"arrivals is {self.arrivals}: a phase waits for at least 1.")
-        if self.pending is None:
+        require_integer("arrivals", self.arrivals, 1, MOST)
+        require_integer("phase", self.phase, 0)
+        require_integer("bytes", self.bytes, -MOST, MOST)
+        if self.pending is not None:
+            require_integer("pending", self.pending, 0, self.arrivals)
+        else:
             object.__setattr__(self, "pending", self.arrivals)
 
     @property
@@ -40,8 +46,8 @@ class Mbarrier:
 
     def blocks(self, parity: int) -> bool:
         """Whether a wait with this parity would wait: while the current phase has it. Else it passes at once."""
-        if parity not in (0, 1):
-            raise ArgumentError(f"parity is {parity!r}: it must be 0 or 1.")
+        if not is_integer(parity) or parity not in (0, 1):
+            raise ArgumentError(f"parity is {short(parity)}: it must be 0 or 1.")
         return self.parity == parity
 
     def arrive(self) -> "Mbarrier":
@@ -50,15 +56,18 @@ class Mbarrier:
 
     def expect_tx(self, bytes: int) -> "Mbarrier":
         """So many more bytes are waited for."""
+        require_integer("bytes", bytes, 0, MOST)
         return replace(self, bytes=self.bytes + bytes, event=f"expect {bytes:,} bytes")._settled()
 
     def arrive_expect_tx(self, bytes: int) -> "Mbarrier":
         """Bytes are announced, then one arrival comes."""
+        require_integer("bytes", bytes, 0, MOST)
         announced = replace(self, bytes=self.bytes + bytes)
         return announced._arrived(f"expect {bytes:,} bytes, arrive")._settled()
 
     def complete_tx(self, bytes: int) -> "Mbarrier":
         """So many bytes have landed."""
+        require_integer("bytes", bytes, 0, MOST)
         return replace(self, bytes=self.bytes - bytes, event=f"{bytes:,} bytes land")._settled()
 
     def _arrived(self, event: str) -> "Mbarrier":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.checks import require_integer, require_integers, require_known
 from helpers.errors import ArgumentError
 from helpers.models.machine import ROW_BYTES
 
@@ -17,6 +18,7 @@ CHUNK_BYTES = 16
 CHUNK_BIT = 4                                              # the lowest bit of an address that tells the chunk
 LINE_BIT = 7                                               # the lowest bit that tells the line of 128 bytes
 MODES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}         # mode -> bits that are added
+MOST_ROWS = 1 << 14                                        # of a tile: all shared memory has fewer
 PERIOD_ROWS = 8                                            # after which the pattern repeats, in every mode
 
 
@@ -30,8 +32,7 @@ class Swizzle:
     mode: str = "128B"
 
     def __post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ArgumentError(f"mode is {self.mode!r}: it must be one of {', '.join(map(repr, MODES))}.")
+        require_known("mode", self.mode, MODES)
 
     @property
     def bits(self) -> int:
@@ -67,12 +68,15 @@ class Swizzle:
 
         Called twice it gives the address back: the bits that are added do not change.
         """
+        require_integers("address", address)
         mask = (1 << self.bits) - 1
         moved = address ^ (address >> LINE_BIT & mask) << CHUNK_BIT
         return np.where(np.asarray(address) < 0, address, moved) if isinstance(address, np.ndarray) else moved
 
     def place(self, row, chunk):
         """The place in its row at which a chunk is kept. row, chunk: ints or integer arrays."""
+        require_integers("row", row)
+        require_integers("chunk", chunk)
         return self(row * self.row_bytes + chunk * CHUNK_BYTES) % self.row_bytes // CHUNK_BYTES
 
     def lines(self, rows: int = PERIOD_ROWS) -> np.ndarray:
@@ -80,7 +84,8 @@ class Swizzle:
 
         rows: of the tile, a multiple of 8. Raises ArgumentError if it is not.
         """
-        if rows < 1 or rows % PERIOD_ROWS:
+        require_integer("rows", rows, PERIOD_ROWS, MOST_ROWS)
+        if rows % PERIOD_ROWS:
             raise ArgumentError(f"rows is {rows}: it must be a multiple of {PERIOD_ROWS}, the pattern's length.")
         came_from = self(np.arange(0, rows * self.row_bytes, CHUNK_BYTES))   # its own inverse
         row, byte = np.divmod(came_from, self.row_bytes)

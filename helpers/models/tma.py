@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.checks import require_integer, require_kind
 from helpers.errors import ArgumentError
 from helpers.models.swizzle import Swizzle
 from helpers.tensor_map import SPANS, UNIT, TensorMap
 
 OUTSIDE = -1   # the source of a zero
 BF16_BYTES = 2
+INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,9 @@ def place_box(tensor_map: TensorMap, x: int, y: int) -> BoxPlacement:
 
     Raises ArgumentError for an x at which no box can begin, and for a box that the model does not know.
     """
+    require_kind("tensor_map", tensor_map, TensorMap, "make it with helpers.tensor_map.tensor_map")
+    for name, value in (("x", x), ("y", y)):
+        require_integer(name, value, -INT32_MAX - 1, INT32_MAX)   # coordinates are C ints
     unit = UNIT // BF16_BYTES
     if x % unit:
         begin = x // unit * unit

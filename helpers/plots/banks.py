@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_integer
 from helpers.models.banks import Wavefronts, warp_wavefronts
 from helpers.models.machine import BANK_BYTES, BANKS, ROW_BYTES
 from helpers.plots.figure import GREY, INK, ON, PALE, PHASES, VERMILLION, YELLOW, Picture, new_picture, style
@@ -21,6 +22,7 @@ def bank_map(addresses: np.ndarray, width: int = 4, op: str = "load", title: str
     max_rows: at most so many rows are drawn (up to 32); the strip counts all.
     """
     result = warp_wavefronts(addresses, width, op)
+    require_integer("max_rows", max_rows, 1)
     groups = _groups(np.asarray(addresses), result)
     touched_rows = np.unique(np.concatenate([list(cells) for _, cells in groups]) // ROW_BYTES)
     shown = touched_rows[: min(max_rows, MAX_ROWS)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_sequence
 from helpers.models.buffers import BufferSchedule
 from helpers.plots.figure import GREY, HATCHES, INK, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.words import plural
@@ -18,6 +19,7 @@ def buffer_timeline(schedules: Sequence[BufferSchedule], unit: str = "clocks", t
 
     The number in a bar is the step; its shade and its stripe tell the buffer.
     """
+    require_sequence("schedules", schedules, BufferSchedule, "make them with buffer_schedule")
     end = max(schedule.end for schedule in schedules)
     count = len(schedules)
     with style():

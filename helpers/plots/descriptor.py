@@ -6,16 +6,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_integer, require_kind, require_sequence
 from helpers.errors import ArgumentError
 from helpers.models.descriptor import CHUNK, DEPTH, FIELDS, ROW, SWIZZLES, Descriptor, Field, operand_bytes
 from helpers.plots.figure import INK, NAVY, ON, PALE, PHASES, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 
 _COLORS = dict(zip((field.name for field in FIELDS), (NAVY, VERMILLION, SKY, PALE, YELLOW), strict=True))
 _ROW_BYTES, _CHUNK_BYTES = 128, 16
+MAKE = "make it with Descriptor(...) or decode(bits)"
+MOST_ROWS = 64   # that fit in a picture
 
 
 def descriptor_bits(descriptor: Descriptor, title: str = "") -> Picture:
     """Draw the 64 bits, the highest first, each field in its colour with what it says."""
+    require_kind("descriptor", descriptor, Descriptor, MAKE)
     bits = descriptor.bits
     with style():
         picture = new_picture(9.6, 3.6)
@@ -77,6 +81,9 @@ def operand_steps(a: Sequence[Descriptor], b: Sequence[Descriptor], columns: int
 
     a, b: a descriptor for each step of 16 along k, at most four. columns: N. rows: so many rows of each are drawn.
     """
+    for name, steps in (("a", a), ("b", b)):
+        require_sequence(name, steps, Descriptor, MAKE)
+    require_integer("rows", rows, 1, MOST_ROWS)
     if not 1 <= len(a) == len(b) <= len(PHASES):
         raise ArgumentError(f"a has {len(a)} steps and b {len(b)}: give 1 to {len(PHASES)} of each, as many of both.")
     with style():

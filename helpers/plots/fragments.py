@@ -6,14 +6,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_integer, require_kind
 from helpers.errors import ArgumentError
-from helpers.models.coalescing import warp_traffic
-from helpers.models.fragments import BLOCK, ROWS, THREADS, WARP_ROWS, element
+from helpers.models.coalescing import check_addresses, warp_traffic
+from helpers.models.fragments import BLOCK, MOST_COLUMNS, ROWS, THREADS, WARP_ROWS, element
 from helpers.models.machine import SECTOR_BYTES, WARP
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, PHASES, SKY, Picture, new_picture, style
-from helpers.words import plural
+from helpers.words import plural, short
 
 BF16_BYTES = 2
+MOST_ROW_BYTES = 1 << 40   # what a tensor map can stride over
 
 
 def fragment_map(thread: int = 38, columns: int = 128) -> Picture:
@@ -21,6 +23,10 @@ def fragment_map(thread: int = 38, columns: int = 128) -> Picture:
 
     Raises ArgumentError for a thread that a warpgroup does not have.
     """
+    require_integer("thread", thread)
+    require_integer("columns", columns, BLOCK, MOST_COLUMNS)
+    if columns % BLOCK:
+        raise ArgumentError(f"columns is {columns}: it must be a multiple of {BLOCK}.")
     if not 0 <= thread < THREADS:
         raise ArgumentError(f"thread is {thread}: a warpgroup has threads 0 to {THREADS - 1}.")
     warp, lane = divmod(thread, WARP)
@@ -103,13 +109,20 @@ def store_rows(stores: Mapping[str, tuple[np.ndarray, int]], row_bytes: int) -> 
     row_bytes: from row to row of C. The sectors of 32 bytes are framed.
     Raises ArgumentError for a store that goes beyond eight rows or 32 columns.
     """
+    require_kind("stores", stores, Mapping, "give {name: (addresses, bytes a lane)}")
+    require_integer("row_bytes", row_bytes, 1, MOST_ROW_BYTES)
+    if not 1 <= len(stores) <= 2:
+        raise ArgumentError(f"stores are {len(stores)}: one or two fit in a picture.")
+    for name, store in stores.items():
+        if not isinstance(store, tuple | list) or len(store) != 2:
+            raise ArgumentError(f"stores[{name!r}] is {short(store)}: it must be (addresses, bytes a lane).")
     sentences = []
     with style():
         picture = new_picture(9.6, 4.0)
         for index, (name, (addresses, width)) in enumerate(stores.items()):
             box = (0.06 + 0.49 * index, 0.17, 0.43, 0.56)
             traffic = warp_traffic(addresses, width)
-            _draw_store(picture.add_axes(box), np.asarray(addresses), width, row_bytes)
+            _draw_store(picture.add_axes(box), check_addresses(addresses, width), width, row_bytes)
             used = f"{plural(traffic.sectors, 'sector')}, {traffic.bytes_used:,} of {traffic.bytes_fetched:,} bytes"
             picture.text(box[0], 0.85, used + " written", va="center")
             picture.text(box[0], 0.93, name, fontsize=12.5, fontweight="bold", va="center")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
+from helpers.checks import require_sequence
 from helpers.models.mbarrier import Mbarrier
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.words import plural
@@ -22,6 +23,7 @@ def barrier_life(states: Sequence[Mbarrier], title: str = "The life of an mbarri
 
     states: of one barrier, each made from the one before.
     """
+    require_sequence("states", states, Mbarrier, "begin with Mbarrier(arrivals)")
     count = len(states)
     most = max(1, *(state.bytes for state in states))
     with style():

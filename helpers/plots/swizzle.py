@@ -6,8 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
+from helpers.checks import require_integer, require_kind, require_sequence
 from helpers.errors import ArgumentError
 from helpers.models.banks import bank_schedule, warp_wavefronts
+from helpers.models.coalescing import check_addresses
 from helpers.models.machine import BANK_BYTES, BANKS, WARP
 from helpers.models.swizzle import CHUNK_BIT, CHUNK_BYTES, LINE_BIT, PERIOD_ROWS, Swizzle
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, PHASES, SKY, YELLOW, Picture, new_picture, style
@@ -27,8 +29,7 @@ def address_bits(row: int, chunk: int) -> Picture:
     """
     swizzle = Swizzle("128B")
     for name, value, limit in (("row", row, (1 << BITS) // swizzle.row_bytes), ("chunk", chunk, swizzle.row_chunks)):
-        if not 0 <= value < limit:
-            raise ArgumentError(f"{name} is {value}: it must be 0 to {limit - 1}.")
+        require_integer(name, value, 0, limit - 1)
     plain = row * swizzle.row_bytes + chunk * CHUNK_BYTES
     moved = swizzle(plain)
     with style():
@@ -87,12 +88,12 @@ def chunk_places(modes: Sequence[str] = ("none", "128B"), row: int = 5, chunk: i
     One chunk of all rows is dark, all chunks of one row are yellow. Modes with narrower rows have fewer chunks.
     Raises ArgumentError for a mode, row or chunk that does not exist.
     """
+    require_sequence("modes", modes, str, "give one or two of a Swizzle's modes")
     swizzles = [Swizzle(mode) for mode in modes]
     if not 1 <= len(swizzles) <= 2:
         raise ArgumentError(f"modes are {len(swizzles)}: one or two fit in a picture.")
     for name, value, limit in (("row", row, PERIOD_ROWS), ("chunk", chunk, min(s.row_chunks for s in swizzles))):
-        if not 0 <= value < limit:
-            raise ArgumentError(f"{name} is {value}: it must be 0 to {limit - 1}.")
+        require_integer(name, value, 0, limit - 1)
     found = []
     with style():
         lines = [swizzle.lines() for swizzle in swizzles]
@@ -165,9 +166,10 @@ def wavefront_chart(
     requests: by label, 32 byte addresses each (-1: idle lane). width: bytes a lane. Phases have colours of their own.
     Raises ArgumentError for more panels or wavefronts than have room.
     """
+    require_kind("requests", requests, Mapping, "give {label: addresses}")
     if not 1 <= len(requests) <= 2:
         raise ArgumentError(f"requests are {len(requests)}: one or two fit in a picture.")
-    arrays = {label: np.asarray(addresses, dtype=np.int64) for label, addresses in requests.items()}
+    arrays = {label: check_addresses(addresses, width) for label, addresses in requests.items()}
     served = {label: bank_schedule(addresses, width, op) for label, addresses in arrays.items()}
     deepest = max(map(len, served.values()))
     if deepest > MAX_WAVEFRONTS:

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_integer, require_kind
 from helpers.models.register_tile import CHUNK, CHUNK_BYTES
 from helpers.models.tma import OUTSIDE, BoxPlacement
 from helpers.plots.figure import CARD, GREY, INK, PALE, VERMILLION, Picture, new_picture, style
@@ -21,6 +22,9 @@ def box_layout(placement: BoxPlacement, title: str = "", highlight: int = 2, max
     A chunk is 16 bytes, eight bf16; its number counts within a row of the box, and its shade goes with the number. The
     chunks of number `highlight` have a frame. Zeros are hatched. At most `max_rows` rows are drawn.
     """
+    require_kind("placement", placement, BoxPlacement, "make it with place_box")
+    require_integer("highlight", highlight)
+    require_integer("max_rows", max_rows, 1)
     rows = min(placement.sources.shape[0], max_rows)
     places = _chunks(placement)[:rows]
     count = places.shape[1]
