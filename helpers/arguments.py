@@ -10,6 +10,7 @@ from helpers.errors import ArgumentError
 from helpers.rungs import Rung
 from helpers.tensor_map import TensorMap
 from helpers.tile_order import N_LIMIT
+from helpers.words import short
 
 INT32_MAX = 2**31 - 1
 MAX_GRID = (INT32_MAX, 65_535, 65_535)          # CUDA C++ Programming Guide, "Technical Specifications"
@@ -190,7 +191,7 @@ def _launch_argument(name: str, value: Any, backend: str) -> Any:
     if isinstance(value, TensorMap):
         check_memory(f"the matrix of {name}", value.array, backend)
         return value.encode() if backend == "cuda" else value
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.dtype.kind in "biufV":
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         if not -INT32_MAX - 1 <= value <= INT32_MAX:
@@ -200,7 +201,11 @@ def _launch_argument(name: str, value: Any, backend: str) -> Any:
         return np.float32(value)
     if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind == "V" and value.dtype != BFLOAT16:
         return value   # a structure passed by value, such as a TMA descriptor
+    if not isinstance(value, np.ndarray) and not is_device_array(value):
+        raise ArgumentError(f"{name} is {short(value)}: it must be an array, a number or a tensor map.")
     check_memory(name, value, backend)
+    if value.dtype.hasobject:   # the kernel would write over what Python counts on
+        raise ArgumentError(f"{name} holds Python objects: give an array of numbers, such as random_matrix makes.")
     if not value.flags.c_contiguous:
         raise ArgumentError(f"{name} is a strided view: it must be contiguous; make a copy of it.")
     return value

@@ -147,7 +147,7 @@ def checked_defines(defines: Mapping[str, str | int] | None) -> dict[str, str | 
     if not isinstance(defines, Mapping | None):
         raise ArgumentError(f"defines is {defines!r}: it must be a dict such as {{'BUFFERS': 1}}.")
     for name, value in (defines or {}).items():
-        if not re.fullmatch(r"[A-Za-z_]\w*", str(name), re.ASCII):
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             raise ArgumentError(f"define {name!r} is not a C identifier: give defines such as BUFFERS=1.")
         if isinstance(value, bool | None) or not re.fullmatch(r"[\w.+-]*", str(value), re.ASCII):
             raise ArgumentError(f"define {name} has the value {value!r}: it must be an integer or a word, such as 1.")

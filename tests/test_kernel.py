@@ -258,7 +258,10 @@ def test_open_launch_passes_what_it_is_given():
 def test_launch_arguments_are_checked():
     for arguments, words in {
         "other memory": ((CupyArray(),), "argument 0 is a CuPy array in GPU memory"),
-        "text": ((1, "x"), "argument 1 is a str"),
+        "text": ((1, "x"), "argument 1 is 'x': it must be an array, a number or a tensor map"),
+        "true": ((True,), "argument 0 is True: it must be an array, a number or a tensor map"),
+        "scalar text": ((np.str_("x"),), "argument 0 is np.str_"),
+        "objects": ((np.zeros(4, object),), "argument 0 holds Python objects: give an array of numbers"),
         "too large": ((2**31,), "argument 0 is 2,147,483,648: it must fit a 32-bit int"),
         "strided": ((matrix()[:, ::2],), "argument 0 is a strided view"),
         "no tuple": (matrix(), "arguments is a ndarray: it must be a tuple"),
@@ -342,6 +345,7 @@ def test_rules():
         (dict(rung=1, file="/"), "kernel file / is a folder: give the path of a .cu file"),
         (dict(rung=1, file="/dev/null"), "kernel file /dev/null is no file"),
         (dict(rung=1, defines={"A B": 1}), "define 'A B' is not a C identifier"),
+        (dict(rung=1, defines={None: 1}), "define None is not a C identifier"),
         (dict(rung=1, defines={"X": "1; y"}), "define X has the value '1; y'"),
         (dict(rung=1, defines={"X": True}), "define X has the value True"),
     ],
