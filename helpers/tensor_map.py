@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from helpers.arrays import BFLOAT16
+from helpers.checks import require_known
 from helpers.errors import ArgumentError, BackendError
+from helpers.words import first_line, short
 
 BYTES = 128
 MAX_BOX = 256                   # elements along each dimension
@@ -102,18 +104,28 @@ def tensor_map(array: Any, box: tuple[int, int], swizzle: str = "128B", l2_promo
 
     Raises ArgumentError, naming the rule, for a map that the driver would refuse.
     """
-    if not hasattr(array, "strides") or getattr(array, "ndim", 0) != 2 or array.dtype != BFLOAT16:
-        kind = f"{type(array).__name__}"
-        if hasattr(array, "shape") and hasattr(array, "dtype"):
-            kind = f"{array.dtype} array of shape {tuple(array.shape)}"
-        raise ArgumentError(f"array is a {kind}: a tensor map here is of a bfloat16 matrix with 2 dimensions.")
+    _check_array(array)
     rows, columns = array.shape
-    if array.strides[1] != BFLOAT16.itemsize and columns > 1:
+    return TensorMap(array, (columns, rows), (array.strides[0],), _pair(box), swizzle, l2_promotion)
+
+
+def _check_array(array: Any) -> None:
+    """Raises ArgumentError if an array is no bf16 matrix, or one whose rows have gaps between their columns."""
+    if not hasattr(array, "strides") or getattr(array, "ndim", 0) != 2 or array.dtype != BFLOAT16:
+        kind = f"not an array but of type {type(array).__name__}"
+        if hasattr(array, "shape") and hasattr(array, "dtype"):
+            kind = f"of dtype {array.dtype} and shape {tuple(array.shape)}"
+        raise ArgumentError(
+            f"array is {kind}: a tensor map here is of a bfloat16 matrix with 2 dimensions; give one such as "
+            "random_matrix makes."
+        )
+    if isinstance(array, np.ma.MaskedArray):
+        raise ArgumentError("array is masked, and TMA knows no masks: pass array.filled(0).")
+    if array.strides[1] != BFLOAT16.itemsize and array.shape[1] > 1:
         raise ArgumentError(
             f"array has {array.strides[1]} bytes from one column to the next: the innermost dimension of a tensor map "
             "has no gaps; pass a copy that is row-major."
         )
-    return TensorMap(array, (columns, rows), (array.strides[0],), _pair(box), swizzle, l2_promotion)
 
 
 def _pair(box: Any) -> tuple[int, int]:
@@ -121,15 +133,22 @@ def _pair(box: Any) -> tuple[int, int]:
         isinstance(size, int | np.integer) and not isinstance(size, bool) for size in box
     )
     if not whole:
-        raise ArgumentError(f"box is {box!r}: it must be two integers, (columns, rows).")
+        raise ArgumentError(f"box is {short(box)}: it must be two integers, (columns, rows).")
     return int(box[0]), int(box[1])
 
 
 def _check(wanted: TensorMap) -> None:
     """The rules of cuTensorMapEncodeTiled (CUDA Driver API, "Tensor Map Object Management") for such a map."""
+    _check_array(wanted.array)
+    _pair(wanted.box)
+    own = (tuple(wanted.array.shape[::-1]), (wanted.array.strides[0],))
+    if (wanted.shape, wanted.strides_bytes) != own:
+        raise ArgumentError(
+            f"shape and strides_bytes are {short((wanted.shape, wanted.strides_bytes))}, but those of the array are "
+            f"{own}: make the map with tensor_map."
+        )
     for name, value, known in (("swizzle", wanted.swizzle, SPANS), ("l2_promotion", wanted.l2_promotion, PROMOTIONS)):
-        if value not in known:
-            raise ArgumentError(f"{name} is {value!r}: it must be {', '.join(map(repr, known))}.")
+        require_known(name, value, known)
     for axis, size in zip(("columns", "rows"), wanted.shape, strict=True):
         if not 1 <= size <= MAX_ELEMENTS:
             raise ArgumentError(f"array has {size:,} {axis}: a tensor map has from 1 to 2^32 elements a dimension.")
@@ -151,7 +170,8 @@ def _check(wanted: TensorMap) -> None:
         )
     for axis, size in zip(("columns", "rows"), wanted.box, strict=True):
         if not 1 <= size <= MAX_BOX:
-            raise ArgumentError(f"box has {size:,} {axis}: a box has from 1 to {MAX_BOX} of them; take several boxes.")
+            remedy = "take several boxes" if size > MAX_BOX else "give a positive number"
+            raise ArgumentError(f"box has {size:,} {axis}: a box has from 1 to {MAX_BOX} of them; {remedy}.")
     row_bytes, span = wanted.box[0] * BFLOAT16.itemsize, SPANS[wanted.swizzle]
     if row_bytes % UNIT:
         raise ArgumentError(
@@ -181,7 +201,7 @@ def _encoded(
     """The driver's sixteen words. They depend on nothing else, so the same arguments need not ask the driver again."""
     from cuda.bindings import driver
 
-    status, encoded = driver.cuTensorMapEncodeTiled(
+    arguments = (
         driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
         len(shape),
         address,
@@ -194,6 +214,13 @@ def _encoded(
         driver.CUtensorMapL2promotion(PROMOTIONS.index(l2_promotion)),
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,   # zeros
     )
+    try:
+        status, encoded = driver.cuTensorMapEncodeTiled(*arguments)
+    except RuntimeError as error:   # cuda-bindings found no driver to call
+        raise BackendError(
+            f"A tensor map is encoded by the NVIDIA driver, and there is none ({first_line(error)}): "
+            "give the map to a kernel on the emulator, which needs none."
+        ) from None
     if status != driver.CUresult.CUDA_SUCCESS:
         raise BackendError(
             f"The driver refused the tensor map of a {shape[1]:,} x {shape[0]:,} matrix with boxes of {box[1]} x "

@@ -12,6 +12,7 @@ from helpers.arguments import launch_arguments
 from helpers.arrays import empty_matrix, random_matrix, to_host
 from helpers.emulator import compile_kernel
 from helpers.errors import ArgumentError, BackendError
+from helpers.gpu import probe
 from helpers.tensor_map import MAGIC, RECORD, TensorMap, tensor_map
 
 bf16 = ml_dtypes.bfloat16
@@ -83,10 +84,10 @@ REFUSED = {
     "array has 0 rows": dict(array=matrix()[:0]),
     "4 bytes from one column to the next": dict(array=matrix()[:, ::2]),
     "128 bytes from one column to the next": dict(array=matrix().T),
-    "array is a float32 array of shape (4, 4): a tensor map here is of a bfloat16 matrix":
+    "array is of dtype float32 and shape (4, 4): a tensor map here is of a bfloat16 matrix":
         dict(array=np.ones((4, 4), np.float32)),
-    "array is a bfloat16 array of shape (64,)": dict(array=np.ones(64, bf16)),
-    "array is a list": dict(array=[[1.0]]),
+    "array is of dtype bfloat16 and shape (64,)": dict(array=np.ones(64, bf16)),
+    "array is not an array but of type list": dict(array=[[1.0]]),
     "box has 257 rows: a box has from 1 to 256": dict(box=(64, 257)),
     "box has 264 columns: a box has from 1 to 256": dict(box=(264, 8), swizzle="none"),
     "box has 0 rows": dict(box=(64, 0)),
@@ -99,8 +100,8 @@ REFUSED = {
     "box is (64, 64, 1)": dict(box=(64, 64, 1)),
     "box is (64.0, 64)": dict(box=(64.0, 64)),
     "box is (True, 64)": dict(box=(True, 64)),
-    "swizzle is '256B': it must be 'none', '32B', '64B', '128B'": dict(swizzle="256B"),
-    "l2_promotion is None: it must be 'none', '64B', '128B', '256B'": dict(l2_promotion=None),
+    "swizzle is '256B': it must be one of 'none', '32B', '64B', '128B'": dict(swizzle="256B"),
+    "l2_promotion is None: it must be one of 'none', '64B', '128B', '256B'": dict(l2_promotion=None),
 }
 
 
@@ -114,6 +115,22 @@ def test_what_the_driver_would_refuse_is_refused_in_words(words, change):
 def test_a_map_that_is_made_by_hand_is_checked_too():
     with pytest.raises(ArgumentError, match="box has 512 rows"):
         TensorMap(matrix(), (64, 16), (128,), (64, 512))
+    for shape, strides in (((64, 4096), (128,)), ((64, 16), (256,)), (None, 128)):
+        with pytest.raises(ArgumentError, match="but those of the array are .*: make the map with tensor_map"):
+            TensorMap(matrix(), shape, strides, (64, 16))
+    with pytest.raises(ArgumentError, match="array is not an array but of type NoneType"):
+        TensorMap(None, (64, 16), (128,), (64, 16))
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(ArgumentError, match=r"array is masked, .*: pass array.filled\(0\)"):
+        tensor_map(np.ma.masked_array(matrix()), (64, 16))
+
+
+@pytest.mark.skipif(probe().gpu is not None, reason="there is a driver")
+def test_without_a_driver_a_map_is_not_encoded():
+    with pytest.raises(BackendError, match="encoded by the NVIDIA driver, and there is none"):
+        tensor_map(matrix(), (64, 16)).encode()
 
 
 @pytest.fixture
