@@ -182,9 +182,18 @@ def recorded(
     why = "what was recorded is other code" if other else "nothing was recorded for this size and regime"
     raise NoRecording(
         f"There is no recording for this code ({display(kernel.path)}, {kernel.entry}, N = {size_name(m, n, k)}, "
-        f"{regime}): {why}; measure it on a GPU with `python -m helpers bench {kernel.rung.number}`, or take the code "
-        "and the size of a recording."
+        f"{regime}): {why}; measure it on a GPU with `{_command(kernel, size, regime)}`, or take the code and the size "
+        "of a recording."
     )
+
+
+def _command(kernel: Kernel, size: tuple[int, int, int], regime: str) -> str:
+    """What to type to measure this very kernel: a line of the shell, or of Python for what the shell cannot name."""
+    if kernel.defines or kernel.path != kernel.rung.path:
+        return f"benchmark(kernel, {size}, {regime!r})"
+    entry = "" if kernel.entry == kernel.rung.entry else f" --entry {kernel.entry}"
+    sustained = " --sustained" if regime == "sustained" else ""
+    return f"python -m helpers bench {kernel.rung.number} --size {size_name(*size)}{entry}{sustained}"
 
 
 def measure(

@@ -287,7 +287,27 @@ def test_never_the_figure_of_other_code(tmp_path):
     records.write_record(recorded_measurement("f" * 16), tmp_path)
     with pytest.raises(RecordError, match="no recording for this code .*what was recorded is other code") as caught:
         benchmark(loaded, 4096, directory=tmp_path)
-    assert str(caught.value).count(". ") == 0 and "python -m helpers bench 1" in str(caught.value)
+    assert str(caught.value).count(". ") == 0 and "`python -m helpers bench 1 --size 4096`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "regime", "command"),
+    [
+        (load("05", backend="emulator"), 96, "sustained", "python -m helpers bench 5 --size 96 --sustained"),
+        (
+            load("01", backend="emulator", entry="matmul_uncoalesced"), (32, 64, 96), "burst",
+            "python -m helpers bench 1 --size 32x64x96 --entry matmul_uncoalesced",
+        ),
+        (
+            load("05", backend="emulator", defines={"BUFFERS": 1}), 96, "burst",
+            "benchmark(kernel, (96, 96, 96), 'burst')",
+        ),
+    ],
+)
+def test_what_was_not_recorded_names_the_command_that_measures_it(kernel, size, regime, command, tmp_path):
+    with pytest.raises(RecordError) as caught:
+        benchmark(kernel, size, regime, directory=tmp_path)
+    assert f"measure it on a GPU with `{command}`" in str(caught.value)
 
 
 def test_an_edited_kernel_has_no_recording(tmp_path):
