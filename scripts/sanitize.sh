@@ -7,9 +7,10 @@ cd "$(dirname "$0")/.."
 tests="tests/test_emulator*.py tests/test_verify_emulator.py tests/conformance tests/test_bug_shelf.py tests/test_soak.py"
 [ $# -gt 0 ] || set -- $tests
 
-# Python itself is not instrumented, so the sanitizer's library must be there before it starts.
-library=$(${CXX:-g++} -print-file-name=libasan.so)
-[ "$library" != libasan.so ] || { echo "${CXX:-g++} has no AddressSanitizer as g++ has it: install g++ with libasan, or set CXX to it." >&2; exit 1; }
+# Python itself is not instrumented, so the sanitizer's library must be there before it starts: g++ has it as one.
+export CXX=g++
+library=$(g++ -print-file-name=libasan.so) || exit 1
+[ "$library" != libasan.so ] || { echo "g++ has no AddressSanitizer: install libasan (a part of g++ on Debian)." >&2; exit 1; }
 
 export HOPPER_SANITIZE=address,undefined
 export HOPPER_CACHE="$PWD/build/sanitize"   # libraries of its own, beside those of every day
