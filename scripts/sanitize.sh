@@ -17,6 +17,7 @@ export HOPPER_CACHE="$PWD/build/sanitize"   # libraries of its own, beside those
 export MPLBACKEND=Agg
 # Faults of kernels are the emulator's to handle. Python frees little of its memory at the end.
 # pytest would keep for itself what a sanitizer writes before it ends the process: it goes to a file.
+mkdir -p "$HOPPER_CACHE"
 rm -f "$HOPPER_CACHE"/report.*
 export ASAN_OPTIONS="handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:detect_leaks=0"
 ASAN_OPTIONS="$ASAN_OPTIONS:log_path=$HOPPER_CACHE/report"
