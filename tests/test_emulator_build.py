@@ -13,6 +13,7 @@ from emulator_support import KERNELS
 
 from helpers.emulator import build, compile_kernel, compiler_version, image, lines, module, protocol, source
 from helpers.errors import ArgumentError, BackendError, CompileError
+from helpers.kernel import emulate
 from helpers.rungs import KERNEL_DIR
 
 pytestmark = pytest.mark.compiler
@@ -364,3 +365,37 @@ def test_a_full_disk_is_not_blamed_on_the_compiler():
     log = "/tmp/cc.s: Fatal error: can't write 688 bytes to section .text of unit.o: 'No space left on device'\n"
     error = build.compile_error(log, "kernel.cu")
     assert str(error).startswith("No disk space is left for compiling: free some")
+
+
+def test_a_tensor_map_that_is_no_grid_constant_is_refused(tmp_path):
+    text = (KERNEL_DIR / "05_tma.cu").read_text()
+    for wrong in ("TensorMap B_map", "const TensorMap B_map"):
+        path = tmp_path / "copied.cu"
+        path.write_text(text.replace("const __grid_constant__ TensorMap B_map", wrong))
+        with pytest.raises(CompileError, match=r"copied.cu:71: parameter B_map of matmul is a TensorMap .* declare it"):
+            compile_kernel(path, ("matmul",))
+
+
+@pytest.mark.parametrize(
+    ("declared", "alignment"),
+    [("", 16), ("__align__(16) ", 16), ("__align__(128) ", 128), ("alignas(1024) ", 1024), ("__align__(BYTES) ", 1024)],
+)
+def test_dynamic_shared_memory_is_aligned_as_declared_and_no_more(declared, alignment):
+    code = f"extern __shared__ {declared}unsigned char memory[];\nTensorMap map;"
+    assert source.dynamic_shared_alignment(code) == alignment
+    assert (f".skip {alignment}\n" in build.dynamic_shared_assembly(code)) == (alignment < 1024)
+
+
+def test_tiles_that_are_aligned_by_luck_only_are_reported(tmp_path):
+    path = tmp_path / "unaligned.cu"
+    path.write_text((KERNEL_DIR / "05_tma.cu").read_text().replace("__align__(1024) uint8_t", "__align__(16) uint8_t"))
+    run = emulate(5, (128, 256, 64), file=path).run
+    assert run.reports[0].kind == "tma_alignment"
+
+
+def test_arrays_of_python_objects_are_refused():
+    loaded = compile_kernel(KERNEL_DIR / "03_register_tiling.cu", ("matmul",))
+    objects = np.zeros((128, 256), object)
+    with pytest.raises(ArgumentError, match="C of matmul is an array of Python objects"):
+        A, B = np.zeros((128, 64), "u2"), np.zeros((64, 256), "u2")
+        loaded.launch("matmul", (1, 1), (256,), (A, B, objects, 128, 256, 64))

@@ -75,6 +75,8 @@ def _checked_array(entry: str, name: str, value: Any) -> np.ndarray:
         raise ArgumentError(f"{name} of {entry} is a tensor map, and its parameter a pointer: pass the array itself.")
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"{name} of {entry} is a {type(value).__name__}: a pointer needs a NumPy array.")
+    if value.dtype.hasobject:
+        raise ArgumentError(f"{name} of {entry} is an array of Python objects: give one of numbers.")
     if not value.flags.c_contiguous:
         raise ArgumentError(f"{name} of {entry} is not contiguous: pass numpy.ascontiguousarray({name}).")
     if value.nbytes == 0:

@@ -20,6 +20,7 @@ MOST_BUILDS = 3   # of sources that keep changing
 MAX_SHARED_BYTES = 227 * 1024        # of a CTA on Hopper, static and dynamic together
 MAX_STATIC_SHARED_BYTES = 48 * 1024  # what can be declared without `extern`, on every GPU
 SPARE_SHARED_BYTES = 64 * 1024
+USES_HOPPER = re.compile(r"\bTensorMap\b")
 DYNAMIC_SHARED = "emulator_dynamic_shared"   # the symbol at which the dynamic arrays begin
 NO_SPACE = "No space left on device"
 LAUNCH_FILE = "emulator-launch"      # the name under which messages speak of the generated part
@@ -136,7 +137,10 @@ def dynamic_shared_assembly(code: str) -> str:
         for name in (*source.dynamic_shared_names(code), DYNAMIC_SHARED)
     ]
     size = MAX_SHARED_BYTES + SPARE_SHARED_BYTES
-    lines = ['.section .tbss,"awT",%nobits', ".balign 1024", *labels, f".skip {size}"]
+    # Where 1024 bytes are not asked for, a GPU need not give them: then the arrays begin at no more than what is.
+    alignment = source.dynamic_shared_alignment(code)
+    shift = [f".skip {alignment}"] if alignment < 1024 and USES_HOPPER.search(code) else []
+    lines = ['.section .tbss,"awT",%nobits', ".balign 1024", *shift, *labels, f".skip {size}"]
     return "\n".join([*lines, '.section .note.GNU-stack,"",%progbits', ""])
 
 
@@ -226,6 +230,11 @@ def _check_source(path: Path, code: str, entries: Sequence[str]) -> None:
             raise ArgumentError(f"entry {entry!r} is not in {path.name}: give the name of one of its functions.")
         if source.base_name(entry) not in source.kernel_names(code):
             raise CompileError(f"{entry} of {path.name} is no kernel: write __global__ before its type.")
+        if found := source.map_without_grid_constant(code, entry):
+            raise CompileError(
+                f"{path.name}:{found[1]}: parameter {found[0]} of {entry} is a TensorMap that a thread would copy, and "
+                f"TMA does not look for maps there: declare it `const __grid_constant__ TensorMap {found[0]}`."
+            )
 
 
 def _read(path: Path) -> str:

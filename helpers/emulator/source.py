@@ -26,6 +26,32 @@ def dynamic_shared_names(code: str) -> tuple[str, ...]:
     return tuple(sorted(set(_DYNAMIC_SHARED.findall(code))))
 
 
+def dynamic_shared_alignment(code: str) -> int:
+    """What the dynamic arrays are declared to be aligned to, in bytes; 16, the least a GPU gives, if they don't say.
+
+    A number that the preprocessor has yet to find is taken for 1024.
+    """
+    asked = 16
+    for declaration in re.finditer(r"\bextern\b[^;{}]*\b__shared__\b[^;{}]*\[\s*\]\s*;", code):
+        for number in re.findall(r"(?:__align__|alignas)\s*\(\s*([^()]*?)\s*\)", declaration[0]):
+            asked = max(asked, int(number) if number.isdecimal() else 1024)
+    return asked
+
+
+def map_without_grid_constant(code: str, entry: str) -> tuple[str, int] | None:
+    """Name and line of the first TensorMap parameter of a kernel that is no `__grid_constant__`; None if all are."""
+    match = re.search(rf"\b{re.escape(base_name(entry))}\s*\(([^()]*)\)\s*{{", code)
+    if match is None:
+        return None
+    place = match.start(1)
+    for part in match[1].split(","):
+        found = re.search(r"\bTensorMap\s+(\w+)\s*$", part)
+        if found and not re.search(r"\bconst\b[^,]*\b__grid_constant__|\b__grid_constant__[^,]*\bconst\b", part):
+            return found[1], code.count("\n", 0, place + found.start()) + 1
+        place += len(part) + 1
+    return None
+
+
 def kernel_names(code: str) -> frozenset[str]:
     """The names of the `__global__` functions."""
     return frozenset(name for name, _ in _kernels(code))

@@ -47,6 +47,8 @@ struct Thread {
     uint32_t steps;         // memory accesses and synchronisations so far
     uint32_t slice_end;     // gives way to the other lanes when `steps` gets here
     int64_t code;           // where it last gave way amid a long stretch, for reports
+    const void* tried;          // the barrier at which a try of this thread ended early, and the phase then
+    uint64_t tried_phase;
     uint64_t cluster_phase;     // cluster barriers it has passed
     uint64_t setmaxnregs;       // calls of setmaxnreg
     int cluster_arrive_line;    // of its arrival that it has not waited for; 0: none

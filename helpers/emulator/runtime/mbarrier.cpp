@@ -403,6 +403,12 @@ bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, boo
     worker.add_total(Total::mbarrier_waits);
     if (!phase_is_over(wait)) {
         worker.add_total(Total::mbarrier_waits_blocked);
+        // A try may end before the phase does. The first one of each phase does so here, for the kernel that relies on
+        // the contrary; the next ones wait, so that a loop of tries does not turn for ever.
+        const bool is_first = thread.tried != &barrier || thread.tried_phase != barrier.phase;
+        thread.tried = &barrier;
+        thread.tried_phase = barrier.phase;
+        if (is_try && is_first && worker.launch.spec.schedule != Schedule::eager) return false;
         block_on(thread, wait);
         thread.wait.is_try = false;
         if (!phase_is_over(wait)) return false;   // a try that ended

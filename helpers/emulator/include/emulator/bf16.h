@@ -42,6 +42,19 @@ private:
 EMULATOR_INLINE float __bfloat162float(__nv_bfloat16 value) { return float(value); }
 EMULATOR_INLINE __nv_bfloat16 __float2bfloat16(float value) { return __nv_bfloat16(value); }
 EMULATOR_INLINE __nv_bfloat16 __float2bfloat16_rn(float value) { return __nv_bfloat16(value); }
+// Towards zero, down and up. Cutting the lower half off rounds towards zero; the next value away from it is one more.
+EMULATOR_INLINE __nv_bfloat16 emulator_bf16_toward(float value, bool away) {
+    uint32_t word;
+    std::memcpy(&word, &value, sizeof word);
+    if ((word & 0x7fffffffu) > 0x7f800000u) return __nv_bfloat16(value);
+    if (away && (word & 0xffffu) != 0) word += 0x10000u;
+    __nv_bfloat16 rounded;
+    rounded.bits = uint16_t(word >> 16);
+    return rounded;
+}
+EMULATOR_INLINE __nv_bfloat16 __float2bfloat16_rz(float value) { return emulator_bf16_toward(value, false); }
+EMULATOR_INLINE __nv_bfloat16 __float2bfloat16_rd(float value) { return emulator_bf16_toward(value, value < 0); }
+EMULATOR_INLINE __nv_bfloat16 __float2bfloat16_ru(float value) { return emulator_bf16_toward(value, value > 0); }
 EMULATOR_INLINE unsigned short __bfloat16_as_ushort(__nv_bfloat16 value) { return value.bits; }
 EMULATOR_INLINE __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
     __nv_bfloat16 value;
