@@ -28,7 +28,7 @@ uint32_t emulator_shared_offset(const void* address, int line) {
     Worker& worker = *thread.cta->worker;
     const uint64_t offset = uint64_t(static_cast<const char*>(address) - thread.cta->shared);
     if (offset < worker.launch.spec.shared_bytes) return uint32_t(offset);
-    fail_outside_of_shared(thread, address, 0, line);
+    fail_outside_of_shared(thread, address, line);
 }
 
 uint32_t emulator_mapa(const void* address, uint32_t cta, int line) {

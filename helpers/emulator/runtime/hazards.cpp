@@ -92,7 +92,7 @@ bool is_past_shared(const Thread& thread, const void* address) {
     return !is_local && at >= thread.cta->shared + size && at < thread.cta->shared + size + kNear;
 }
 
-void fail_outside_of_shared(Thread& thread, const void* address, int bytes, int line) {
+void fail_outside_of_shared(Thread& thread, const void* address, int line) {
     const Cta& cta = *thread.cta;
     const uint64_t offset = uint64_t(static_cast<const char*>(address) - cta.shared);
     const bool is_near = offset < cta.worker->launch.spec.shared_bytes || is_past_shared(thread, address);
@@ -101,7 +101,6 @@ void fail_outside_of_shared(Thread& thread, const void* address, int bytes, int 
     report.space = Space::shared;
     report.place.line = line;
     report.offset = int64_t(offset);
-    report.bytes = bytes;
     if (is_near) report.buffer = cta.worker->launch.shared_arrays.nearest(offset);
     report.detail = !is_near;   // it is not meant to be in shared memory
     cta.worker->fail(thread, report);

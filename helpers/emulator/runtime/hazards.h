@@ -78,8 +78,8 @@ Report shared_report(const Cta& cta, Kind kind, int line, const Region& region);
 // Whether an address is not in shared memory but just past its end, and not one of the thread's own variables.
 bool is_past_shared(const Thread& thread, const void* address);
 
-// Ends the CTA with a report on an address that is in none of the CTA's shared arrays. bytes: 0: unknown.
-[[noreturn]] void fail_outside_of_shared(Thread& thread, const void* address, int bytes, int line);
+// Ends the CTA with a report on an address that is in none of the CTA's shared arrays.
+[[noreturn]] void fail_outside_of_shared(Thread& thread, const void* address, int line);
 
 // Ends the CTA with a report unless the range lies in one of the CTA's shared arrays.
 void check_in_shared(Thread& thread, const Region& region, Op op, int line);

@@ -42,7 +42,7 @@ uint32_t checked_offset(Thread& thread, const void* address, int line) {
     const bool is_shared = offset < launch.spec.shared_bytes && offset + 8 <= launch.spec.shared_bytes;
     const bool is_inside = is_shared && launch.shared_arrays.find(offset, 8, 0) >= 0;
     if (is_inside && offset % 8 == 0) return uint32_t(offset);
-    if (is_shared ? !is_inside : is_past_shared(thread, address)) fail_outside_of_shared(thread, address, 8, line);
+    if (is_shared ? !is_inside : is_past_shared(thread, address)) fail_outside_of_shared(thread, address, line);
     Report report = report_on(Kind::barrier_address, 0, nullptr, line);
     report.barrier = is_shared ? int32_t(offset) : -1;
     report.offset = int64_t(offset % 8);
