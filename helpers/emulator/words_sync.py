@@ -304,7 +304,7 @@ def load_barrier(raw: RawReport, context: Context) -> str:
     missing, is_under_way = raw.values[2:4]
     name = context.mbarrier(raw.barrier)
     if is_under_way and missing <= 0:
-        return f"the load's mbarrier {name}, which expects none of its bytes: let it expect the bytes of all boxes"
+        return f"the load's mbarrier {name}, which expects no more bytes: let it expect the bytes of all boxes"
     return f"the load's mbarrier {name}, with the parity of this phase, and let it expect the bytes of all boxes"
 
 
