@@ -20,12 +20,12 @@ bf16 = ml_dtypes.bfloat16
 # The map as a kernel without the TMA unit can look at it.
 PEEK = """
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
-extern "C" __global__ void peek(const TensorMap map, unsigned long long* words, int add) {
+extern "C" __global__ void peek(const __grid_constant__ TensorMap map, unsigned long long* words, int add) {
     words[threadIdx.x] = map.opaque[threadIdx.x];
     unsigned short* matrix = reinterpret_cast<unsigned short*>(map.opaque[0]);
     if (threadIdx.x == 0) matrix[8] += add;
 }
-extern "C" __global__ void read_past(const TensorMap map, unsigned short* out, int place) {
+extern "C" __global__ void read_past(const __grid_constant__ TensorMap map, unsigned short* out, int place) {
     out[0] = reinterpret_cast<const unsigned short*>(map.opaque[0])[place];
 }
 """
