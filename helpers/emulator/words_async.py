@@ -70,7 +70,7 @@ def _tma_coordinate(raw: RawReport, context: Context) -> str:
 def _multicast_mask(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} multicasts to the CTAs of mask {raw.values[0]:#x}, and the cluster has "
-        f"{raw.values[1]}: one bit for each, the lowest for CTA 0; {who(raw, context)}."
+        f"{raw.values[1]}: one bit for each that gets the box, the lowest for CTA 0; {who(raw, context)}."
     )
 
 

@@ -224,9 +224,8 @@ void emulator_tma_load(void* to, const void* map_pointer, void* barrier, int x, 
     check_alignment(thread, map, region, Op::store, line);
 
     const uint32_t size = uint32_t(cta.cluster->size());
-    const bool multicast = ctas != 0;
-    if (!multicast) ctas = 1u << cta.rank;
-    if (ctas >> size != 0) {
+    if (ctas == EMULATOR_OWN_CTA) ctas = 1u << cta.rank;
+    if (ctas >> size != 0 || ctas == 0) {
         Report report;
         report.kind = Kind::multicast_mask;
         report.place.line = line;

@@ -5,7 +5,9 @@
 
 extern "C" {
 
-// Tensor memory access. ctas: the CTAs of the cluster that get the box, one bit each; 0: the caller's own.
+enum : uint32_t { EMULATOR_OWN_CTA = 1u << 31 };
+
+// Tensor memory access. ctas: the CTAs of the cluster that get the box, one bit each, or EMULATOR_OWN_CTA.
 void emulator_tma_load(void* to, const void* map, void* barrier, int x, int y, uint32_t ctas, int line);
 void emulator_tma_store(const void* map, const void* from, int x, int y, int line);
 void emulator_tma_commit_group(int line);

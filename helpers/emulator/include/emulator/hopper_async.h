@@ -17,14 +17,14 @@ struct alignas(64) TensorMap {
 // PTX: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 EMULATOR_INLINE void cp_async_bulk_tensor_load(void* to, const TensorMap* map, uint64_t* barrier, int x, int y,
                                                EMULATOR_LINE) {
-    emulator_tma_load(to, map, barrier, x, y, 0, line);
+    emulator_tma_load(to, map, barrier, x, y, EMULATOR_OWN_CTA, line);
 }
 
 // The same with a hint for the L2 cache, made by createpolicy.
 // PTX: cp.async.bulk.tensor.2d ... .L2::cache_hint
 EMULATOR_INLINE void cp_async_bulk_tensor_load(void* to, const TensorMap* map, uint64_t* barrier, int x, int y,
                                                uint64_t, EMULATOR_LINE) {
-    emulator_tma_load(to, map, barrier, x, y, 0, line);
+    emulator_tma_load(to, map, barrier, x, y, EMULATOR_OWN_CTA, line);
 }
 
 // Copies a box to the same place in several CTAs of the cluster, those whose bit is set in `ctas`. Each one's own
