@@ -191,6 +191,7 @@ def _wgmma_mismatch(raw: RawReport, context: Context) -> str:
     difference = (
         "gives another descriptor of A", "gives another descriptor of B", "asks for another shape",
         "gives another `accumulate`", "gives another array of accumulators", "commits a group of other wgmma",
+        "is another wgmma",
     )[raw.values[0]]
     than = f" than {context.thread(raw.other.thread)}, in {context.at(raw.other)}" if raw.other.thread >= 0 else ""
     return (

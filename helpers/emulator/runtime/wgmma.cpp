@@ -17,7 +17,7 @@ constexpr uint32_t kHeld = 0x7fa0face;
 // What variables hold that were never given a value, see KERNEL_FLAGS in build.py: g++'s pattern and clang's.
 constexpr uint32_t kUnset[] = {0xfefefefe, 0xffffffff};
 
-enum class Mismatch : int64_t { descriptor_a = 0, descriptor_b = 1, shape = 2, accumulate = 3, accumulators = 4, group = 5 };
+enum class Mismatch : int64_t { descriptor_a = 0, descriptor_b = 1, shape = 2, accumulate = 3, accumulators = 4, group = 5, line = 6 };
 enum class DescriptorFault : int64_t { swizzle = 0, base_offset = 1, tile = 2, offset = 3 };
 enum class FenceFault : int64_t { first = 0, touched = 1 };
 
@@ -163,6 +163,8 @@ void Warpgroup::check_same(Thread& thread, const Operation& operation, const Wgm
         difference = Mismatch::descriptor_b;
     } else if (first.accumulate != call.accumulate) {
         difference = Mismatch::accumulate;
+    } else if (first.line != call.line) {
+        difference = Mismatch::line;
     } else {
         return;
     }
