@@ -258,7 +258,7 @@ def test_a_warpgroup_has_one_value():
 def test_a_warp_that_does_not_come_to_setmaxnreg(schedule, seed):
     run = launch("registers", 256, (ints(256),), fault=4, schedule=schedule, seed=seed)
     report = only_report(run, "register_budget", "dec_40")
-    assert "a warp of the same warpgroup exits without that call" in report.message
+    assert "a thread of the same warpgroup exits without that call" in report.message
     assert "thread (0,0,0), warp 0" in report.message
 
 

@@ -278,7 +278,7 @@ def _register_budget(raw: RawReport, context: Context) -> str:
         )
     elif raw.detail == 4:
         text = (
-            f"{place} calls setmaxnreg, and a warp of the same warpgroup exits without that call: all four must make it"
+            f"{place} calls setmaxnreg, and a thread of the same warpgroup exits without that call: all 128 must make it"
         )
     else:
         wanted, has, free = values[:3]

@@ -49,8 +49,10 @@ void report_missing(const Thread& thread, const WarpgroupRegisters& group) {
 void check_exited(const WarpgroupRegisters& group, int first_warp) {
     const Cta& cta = *group.cta;
     for (size_t warp = size_t(first_warp); warp < size_t(first_warp) + 4 && warp < cta.warps.size(); ++warp) {
-        const Thread& thread = cta.threads[size_t(cta.warps[warp].first)];
-        if (thread.exited && thread.setmaxnregs == group.generation) return report_missing(thread, group);
+        for (int lane = 0; lane < cta.warps[warp].size; ++lane) {
+            const Thread& thread = cta.threads[size_t(cta.warps[warp].first + lane)];
+            if (thread.exited && thread.setmaxnregs == group.generation) return report_missing(thread, group);
+        }
     }
 }
 
@@ -96,7 +98,7 @@ void registers_thread_exits(Thread& thread) {
     WarpgroupRegisters& group = thread.cta->registers->groups[size_t(thread.warp / 4)];
     if (group.arrived != 0) group.expected = live_threads(*thread.cta, size_t(thread.warp / 4));
     const uint64_t calls = group.generation + (group.arrived != 0);
-    if (thread.setmaxnregs < calls && thread.lane == 0) report_missing(thread, group);
+    if (thread.setmaxnregs < calls) report_missing(thread, group);
 }
 
 }   // namespace emulator

@@ -91,7 +91,7 @@ void report_standstill(Cluster& cluster) {
     if (named == nullptr) named = &cluster.ctas[0]->threads[0];
     for (const Thread& thread : named->cta->threads) waiting += state_of(thread) == State::syncthreads;
 
-    const State state = state_of(*named);
+    const State state = row_of(*named).state;   // which tells a wait for registers from one for other warps
     Report report;
     report.kind = Kind::deadlock;
     if (state == State::registers) report.kind = Kind::register_budget;
