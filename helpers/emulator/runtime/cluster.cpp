@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "launch.h"
+#include "mbarrier.h"
 #include "ordering_state.h"
 #include "standstill.h"
 #include "worker.h"
@@ -179,6 +180,7 @@ void cluster_barrier_arrive(Thread& thread, bool release, int line) {
     }
     thread.cluster_arrive_line = line;
     cluster.barrier.arrived += 1;
+    if (release) thread.cta->mbarriers->release(thread);
     Ordering* ordering = cluster.ordering();
     if (ordering != nullptr && release) ordering->arrive(ordering->cluster_meeting(), thread);
     release_if_complete(cluster);

@@ -61,14 +61,17 @@ Kind problem_of(const Cta& to, uint32_t offset, const Mbarrier* barrier) {
 // Whether the initialisation has become visible to a thread: a barrier lies between, for another warp one of the CTA,
 // for another CTA one of the cluster.
 bool is_synchronised(const Thread& user, const Cta& to, const Mbarrier& barrier) {
-    if (user.cta != &to) return user.cluster_phase > barrier.cluster_phase;
-    return user.warp == barrier.thread / kWarp || to.syncs != barrier.syncs;
+    if (user.cluster_phase > barrier.cluster_phase && barrier.released) return true;
+    if (user.cta != &to) return false;
+    if (user.warp == barrier.thread / kWarp) return true;
+    if (const Ordering* ordering = to.cluster->ordering()) return ordering->knows(user, barrier.thread, barrier.time);
+    return to.syncs != barrier.syncs;   // a barrier, be it one of other warps
 }
 
 Report unsynchronised(const Thread& user, const Cta& to, const Mbarrier& barrier, bool lacks_fence, int line) {
     Report report = report_on(Kind::barrier_unsynchronised, barrier.offset, &barrier, line);
     report.other = {-1, barrier.line, barrier.thread};
-    report.values[0] = lacks_fence;
+    report.values[0] = lacks_fence || (user.cta != &to && user.cluster_phase > barrier.cluster_phase);
     report.values[1] = user.cta != &to;
     name_cta(report.other_cta, to);
     return report;
@@ -187,6 +190,13 @@ Mbarrier* Mbarriers::add(uint32_t offset) {
 void Mbarriers::fence(const Thread& thread) {
     for (Mbarrier& barrier : barriers_) {
         barrier.fenced |= barrier.thread == thread.linear || barrier.syncs != thread.cta->syncs;
+    }
+    release(thread);
+}
+
+void Mbarriers::release(const Thread& thread) {
+    for (Mbarrier& barrier : barriers_) {
+        barrier.released |= barrier.thread == thread.linear || barrier.syncs != thread.cta->syncs;
     }
 }
 
@@ -322,7 +332,10 @@ void emulator_mbarrier_init(uint64_t* address, uint32_t arrivals, int line) {
     barrier->syncs = cta.syncs;
     barrier->cluster_phase = thread.cluster_phase;
     barrier->component = component;
-    if (Ordering* ordering = cta.cluster->ordering()) ordering->barrier_initialised(*barrier);
+    if (Ordering* ordering = cta.cluster->ordering()) {
+        ordering->barrier_initialised(*barrier);
+        barrier->time = ordering->now(thread);
+    }
     memory_of(cta, offset) = mark_of(offset);
 }
 

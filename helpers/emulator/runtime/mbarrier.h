@@ -19,9 +19,11 @@ struct Mbarrier {
     uint64_t phase = 0;        // phases completed
     bool valid = false;
     bool fenced = false;       // fence_mbarrier_init (or a proxy fence) came after its initialisation
+    bool released = false;     // that, or a releasing arrival at the cluster's barrier
     int line = 0;              // of its mbarrier_init
     int thread = -1;           // that initialised it
     uint32_t syncs = 0;        // Cta::syncs at that time
+    uint32_t time = 0;         // of that thread's clock
     uint64_t cluster_phase = 0;       // Thread::cluster_phase of that thread at that time
     uint64_t data_phase = 0;          // the last phase that completed with bytes, counted from 1; 0: none
     uint64_t waited_phase = 0;        // the last phase that a thread has waited for, counted from 1
@@ -55,6 +57,8 @@ public:
     Mbarrier* add(uint32_t offset);
     // A thread makes the initialisations that it knows of visible to the async proxy.
     void fence(const Thread& thread);
+    // The same, visible to the threads of the cluster.
+    void release(const Thread& thread);
     const std::vector<Mbarrier>& all() const { return barriers_; }
 
 private:
