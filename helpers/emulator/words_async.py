@@ -180,10 +180,15 @@ def _wgmma_undrained(raw: RawReport, context: Context) -> str:
 
 
 def _wgmma_unfenced(raw: RawReport, context: Context) -> str:
-    reason = "accumulators were accessed" if raw.values[0] else "it is the first"
+    if raw.values[1]:
+        fault = "adds to accumulators that were written after the wgmma_fence(): write them before it"
+    elif raw.values[0]:
+        fault = "starts a wgmma with no wgmma_fence() before, and accumulators were accessed"
+    else:
+        fault = "starts a wgmma with no wgmma_fence() before, and it is the first"
     return (
-        f"{context.at(raw.place)} starts a wgmma with no wgmma_fence() before, and {reason}: without it the tensor "
-        f"cores need not see the registers as they are; {who(raw, context)}."
+        f"{context.at(raw.place)} {fault}: without it the tensor cores need not see the registers as they are; "
+        f"{who(raw, context)}."
     )
 
 

@@ -227,8 +227,9 @@ void Warpgroup::take_registers(Thread& thread, AccumulatorTile& tile, float* reg
         }
     }
     const bool is_known = known == registers;
-    if (!lanes_[size_t(lane)].fenced) {
-        // Without a fence the registers must be as the last wgmma left them.
+    const bool is_fenced = lanes_[size_t(lane)].fenced;
+    if (!is_fenced || (is_known && call.accumulate)) {
+        // The registers must be as the last fence found them, or, without one, as the last wgmma left them.
         bool touched = false;
         for_each_accumulator_pair(lane, tile.columns, [&](int index, int place) {
             touched |= std::memcmp(registers + index, &tile.values[size_t(place)], 2 * sizeof(float)) != 0;
@@ -236,6 +237,7 @@ void Warpgroup::take_registers(Thread& thread, AccumulatorTile& tile, float* reg
         if (!is_known || touched) {
             report.kind = Kind::wgmma_unfenced;
             report.values[0] = int64_t(is_known ? FenceFault::touched : FenceFault::first);
+            report.values[1] = is_fenced;
             cta_->worker->add_report(report, thread);
         }
     }
@@ -283,7 +285,18 @@ bool Warpgroup::holds(const Thread& thread, const void* address) const {
 
 // ---- groups and waiting ---------------------------------------------------------------------------------------------
 
-void Warpgroup::fence(Thread& thread) { lanes_[size_t(lane_of(thread))].fenced = true; }
+// Remembers what the accumulators hold: a wgmma may add to that, and not to what is written to them after the fence.
+void Warpgroup::fence(Thread& thread) {
+    const int lane = lane_of(thread);
+    lanes_[size_t(lane)].fenced = true;
+    for (AccumulatorTile& tile : tiles_) {
+        const float* const registers = tile.registers[size_t(lane)];
+        if (registers == nullptr || tile.held[size_t(lane)]) continue;
+        for_each_accumulator_pair(lane, tile.columns, [&](int index, int place) {
+            std::memcpy(&tile.values[size_t(place)], registers + index, 2 * sizeof(float));
+        });
+    }
+}
 
 void Warpgroup::commit_group(Thread& thread, int line) {
     Lane& lane = lanes_[size_t(lane_of(thread))];
