@@ -21,6 +21,7 @@ AsyncState& used_state(Cta& cta) {
     state.warpgroups.clear();
     state.proxy_fences = 0;
     state.fences_seen.clear();
+    state.shown.clear();
     state.matrix_turn.assign(cta.threads.size(), 0);
     return state;
 }

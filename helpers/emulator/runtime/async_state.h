@@ -27,6 +27,7 @@ struct AsyncState {
     std::deque<Warpgroup> warpgroups;
     uint64_t proxy_fences = 0;                           // that threads of the CTA have executed
     std::unordered_map<int, uint64_t> fences_seen;       // of the threads that store: proxy_fences at their last wait
+    std::unordered_map<uint32_t, uint64_t> shown;        // by offset: a hash of what the last store there could read
     uint32_t matrix_registers[2][32][kWarp][4];          // exchanged by stmatrix: two turns, warps, lanes
     std::vector<uint8_t> matrix_turn;                    // of each thread
 };

@@ -4,6 +4,7 @@
 // shared memory when its thread waits for it, or, under the random schedule, at any time before.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "async_state.h"
 #include "cluster.h"
@@ -165,6 +166,17 @@ private:
     const std::shared_ptr<PendingStore> store_;
 };
 
+// A number for what memory holds.
+uint64_t hash_of(const char* memory, uint32_t bytes) {
+    uint64_t hash = bytes, word = 0;
+    for (uint32_t i = 0; i + sizeof word <= bytes; i += sizeof word) {
+        std::memcpy(&word, memory + i, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
 void check_store(Thread& thread, const Region& region, int line) {
     AsyncState& state = used_state(*thread.cta);
     for (const LoadInFlight& load : state.loads) {
@@ -175,8 +187,11 @@ void check_store(Thread& thread, const Region& region, int line) {
     // Whether each write by a thread was followed by a fence is known with counters, see ordering.h. Without them it is
     // noticed that there was none at all; what TMA itself has loaded needs none.
     if (thread.cta->cluster->ordering() != nullptr) return;
+    // That is no fault if the memory is as the last store found it.
     const bool is_loaded = state.chunks.layout(region.offset) != Layout::unknown;
-    if (is_loaded || state.proxy_fences > state.fences_seen[thread.linear]) return;
+    const uint64_t hash = hash_of(thread.cta->shared + region.offset, region.bytes);
+    const bool is_shown = std::exchange(state.shown[region.offset], hash) == hash;
+    if (is_loaded || is_shown || state.proxy_fences > state.fences_seen[thread.linear]) return;
     thread.cta->worker->add_report(shared_report(*thread.cta, Kind::store_without_fence, line, region), thread);
 }
 
