@@ -322,7 +322,7 @@ void emulator_mbarrier_init(uint64_t* address, uint32_t arrivals, int line) {
         report.detail = barrier == nullptr ? 2 : 0;   // too many barriers; an arrival count
         cta.worker->fail(thread, report);
     }
-    const int component = barrier->component;
+    const Mbarrier before = *barrier;
     *barrier = Mbarrier{};
     barrier->offset = offset;
     barrier->expected = barrier->pending = arrivals;
@@ -331,7 +331,9 @@ void emulator_mbarrier_init(uint64_t* address, uint32_t arrivals, int line) {
     barrier->thread = thread.linear;
     barrier->syncs = cta.syncs;
     barrier->cluster_phase = thread.cluster_phase;
-    barrier->component = component;
+    barrier->meeting = before.meeting;
+    barrier->component = before.component;
+    barrier->phases_before = before.phases_before + before.phase;
     if (Ordering* ordering = cta.cluster->ordering()) {
         ordering->barrier_initialised(*barrier);
         barrier->time = ordering->now(thread);

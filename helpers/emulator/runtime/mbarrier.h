@@ -39,7 +39,9 @@ struct Mbarrier {
     bool carried_bytes = false;       // bytes were announced for this phase, or came in it
     int bytes_line = 0;               // where bytes were announced last
     Place last_arrival;
-    int component = -1;               // in vector clocks
+    int meeting = -1;                 // where those who arrive leave what they know, if accesses are ordered
+    int component = -1;               // in vector clocks; the first barriers of a cluster have one
+    uint64_t phases_before = 0;       // completed by barriers that lay here before it
 };
 
 // The mbarriers of one CTA.

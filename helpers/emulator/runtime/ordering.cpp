@@ -100,18 +100,18 @@ void Ordering::leave(const Meeting& meeting, Thread& thread) { join(clocks_[size
 // mbarriers -----------------------------------------------------------------------------------------------------
 
 void Ordering::barrier_initialised(Mbarrier& barrier) {
-    if (barrier.component < 0) {
-        if (barrier_count_ == ctas_ * kBarriers) return;
-        barrier.component = barrier_count_++;
+    if (barrier.meeting < 0) {
+        barrier.meeting = barrier_count_++;
+        if (barrier.meeting < ctas_ * kBarriers) barrier.component = barrier.meeting;
+        if (barrier_meetings_.size() == size_t(barrier.meeting)) barrier_meetings_.emplace_back();
     }
-    Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
+    Meeting& meeting = barrier_meetings_[size_t(barrier.meeting)];
     if (meeting.coming.known.empty()) meeting = {Clock(components_), Clock(components_)};
     clear(meeting);
 }
 
 void Ordering::release_to(Mbarrier& barrier, Thread& thread, bool release) {
-    if (barrier.component < 0) return;
-    Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
+    Meeting& meeting = barrier_meetings_[size_t(barrier.meeting)];
     if (release) {
         arrive(meeting, thread);
     } else {
@@ -120,19 +120,18 @@ void Ordering::release_to(Mbarrier& barrier, Thread& thread, bool release) {
 }
 
 void Ordering::phase_completed(const Mbarrier& barrier) {
-    if (barrier.component < 0) return;
-    Meeting& meeting = barrier_meetings_[size_t(barrier.component)];
+    Meeting& meeting = barrier_meetings_[size_t(barrier.meeting)];
     pass(meeting);
-    meeting.passed.known[first_barrier_ + size_t(barrier.component)] = uint32_t(barrier.phase);
+    if (barrier.component < 0) return;
+    meeting.passed.known[first_barrier_ + size_t(barrier.component)] = uint32_t(barrier.phases_before + barrier.phase);
 }
 
 void Ordering::acquire_from(const Mbarrier& barrier, Thread& thread) {
-    if (barrier.component < 0 || barrier.phase == 0) return;
-    leave(barrier_meetings_[size_t(barrier.component)], thread);
+    if (barrier.phase != 0) leave(barrier_meetings_[size_t(barrier.meeting)], thread);
 }
 
 bool Ordering::knows_phase(const Thread& thread, const Mbarrier& barrier) const {
-    return clock_of(thread).known[first_barrier_ + size_t(barrier.component)] >= barrier.phase;
+    return clock_of(thread).known[first_barrier_ + size_t(barrier.component)] >= barrier.phases_before + barrier.phase;
 }
 
 // Asynchronous accesses -----------------------------------------------------------------------------------------
@@ -259,7 +258,7 @@ void Ordering::write_done(Cta& to, uint32_t offset, uint32_t barrier_offset) {
     AsyncWrite* write = marks_[size_t(to.rank)].write_at(offset);
     const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
     if (write != nullptr && barrier != nullptr && write->component == barrier->component) {
-        write->time = uint32_t(barrier->phase) + 1;
+        write->time = uint32_t(barrier->phases_before + barrier->phase) + 1;
     }
 }
 

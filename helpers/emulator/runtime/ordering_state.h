@@ -65,7 +65,7 @@ public:
     }
 
 private:
-    static constexpr int kBarriers = 64;   // of a CTA that have a component; others order nothing
+    static constexpr int kBarriers = 64;   // of a CTA that have a component; the loads of others are not ordered
 
     // Readers of a CTA: its warpgroups (wgmma) and then its warps (TMA stores).
     size_t reader_of(const Thread& thread, AsyncReader kind) const;
