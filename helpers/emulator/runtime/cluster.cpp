@@ -182,7 +182,10 @@ void cluster_barrier_arrive(Thread& thread, bool release, int line) {
     cluster.barrier.arrived += 1;
     if (release) thread.cta->mbarriers->release(thread);
     Ordering* ordering = cluster.ordering();
-    if (ordering != nullptr && release) ordering->arrive(ordering->cluster_meeting(), thread);
+    if (ordering != nullptr) {
+        Meeting& meeting = ordering->cluster_meeting();
+        release ? ordering->arrive(meeting, thread) : ordering->arrive_relaxed(meeting, thread);
+    }
     release_if_complete(cluster);
 }
 

@@ -88,6 +88,10 @@ void Ordering::arrive(Meeting& meeting, Thread& thread) {
     clock.known[size_t(thread.clock)] += 1;
 }
 
+void Ordering::arrive_relaxed(Meeting& meeting, const Thread& thread) {
+    join_components(meeting.coming.known, clock_of(thread).known, first_barrier_);
+}
+
 // What earlier visitors knew is kept: one of them may not have left yet.
 void Ordering::pass(Meeting& meeting) {
     join(meeting.passed, meeting.coming);
@@ -112,11 +116,7 @@ void Ordering::barrier_initialised(Mbarrier& barrier) {
 
 void Ordering::release_to(Mbarrier& barrier, Thread& thread, bool release) {
     Meeting& meeting = barrier_meetings_[size_t(barrier.meeting)];
-    if (release) {
-        arrive(meeting, thread);
-    } else {
-        join_components(meeting.coming.known, clocks_[size_t(thread.clock)].known, first_barrier_);
-    }
+    release ? arrive(meeting, thread) : arrive_relaxed(meeting, thread);
 }
 
 void Ordering::phase_completed(const Mbarrier& barrier) {

@@ -30,13 +30,15 @@ public:
 
     // Barriers. A thread arrives, which makes what it did known to those who leave after the barrier was passed.
     void arrive(Meeting& meeting, Thread& thread);
+    // A relaxed arrival makes no accesses by threads known, only that asynchronous ones are over.
+    void arrive_relaxed(Meeting& meeting, const Thread& thread);
     void pass(Meeting& meeting);
     void leave(const Meeting& meeting, Thread& thread);
     Meeting& block_meeting(const Cta& cta) { return block_meetings_[size_t(cta.rank)]; }
     Meeting& warp_meeting(const Thread& thread);
     Meeting& cluster_meeting() { return cluster_meeting_; }
 
-    // mbarriers. A relaxed arrival makes no accesses by threads known, only that asynchronous ones are over.
+    // mbarriers.
     void barrier_initialised(Mbarrier& barrier);
     void release_to(Mbarrier& barrier, Thread& thread, bool release);
     void phase_completed(const Mbarrier& barrier);
