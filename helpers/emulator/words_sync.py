@@ -291,9 +291,9 @@ def _register_budget(raw: RawReport, context: Context) -> str:
 
 
 def _proxy_fence(raw: RawReport, context: Context) -> str:
-    reader = ("wgmma", "the TMA store")[raw.detail]
+    actor = _ASYNC_ACTORS[raw.values[0]]
     return (
-        f"{reader} of {context.at(raw.place)} reads what {context.at(raw.other)} wrote, with no fence_proxy_async() "
+        f"{actor} of {context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} wrote, with no fence_proxy_async() "
         f"between: {context.shared_place(raw.offset)}, written by {context.thread(raw.other.thread)}; "
         f"{who(raw, context)}."
     )

@@ -227,9 +227,9 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     AsyncMarks& marks = marks_[size_t(to.rank)];
     const Clock& clock = clock_of(issuer);
     const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, const Place& place, uint32_t at,
-                               const AsyncWrite* load = nullptr) {
+                               const AsyncWrite* load = nullptr, bool fence = false) {
         report(issuer, to, {AsyncConflict::tma_load, earlier, Op::store, earlier_op, {-1, line, issuer.linear}, place,
-                            at, false, load});
+                            at, fence, load});
     };
     // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
     marks.for_reads(offset, bytes, [&](size_t reader, uint32_t ticket, const AsyncRead& read, uint32_t at) {
@@ -243,9 +243,11 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     });
     const size_t first_thread = size_t(to.rank * threads_);
     to.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
-        if (clock.known[first_thread + size_t(access.linear())] >= access.tick) return;
+        const size_t component = first_thread + size_t(access.linear());
+        const bool is_known = clock.known[component] >= access.tick;
+        if (is_known && (op == Op::load || clock.published[component] >= access.tick)) return;
         const int64_t code = to.worker->tracer.site_at(access.site).counter.code;
-        report_it(AsyncConflict::thread, op, {code, 0, access.linear()}, at);
+        report_it(AsyncConflict::thread, op, {code, 0, access.linear()}, at, nullptr, is_known);
     });
     to.worker->shadow->forget(offset, bytes);
     const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
