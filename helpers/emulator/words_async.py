@@ -180,16 +180,15 @@ def _wgmma_undrained(raw: RawReport, context: Context) -> str:
 
 
 def _wgmma_unfenced(raw: RawReport, context: Context) -> str:
+    need = "without it the tensor cores need not see the registers as they are"
     if raw.values[1]:
-        fault = "adds to accumulators that were written after the wgmma_fence(): write them before it"
+        fault = "adds to accumulators that were written after the wgmma_fence() before it"
+        need = "the tensor cores need not see that; let the fence be the last before the wgmma"
     elif raw.values[0]:
         fault = "starts a wgmma with no wgmma_fence() before, and accumulators were accessed"
     else:
         fault = "starts a wgmma with no wgmma_fence() before, and it is the first"
-    return (
-        f"{context.at(raw.place)} {fault}: without it the tensor cores need not see the registers as they are; "
-        f"{who(raw, context)}."
-    )
+    return f"{context.at(raw.place)} {fault}: {need}; {who(raw, context)}."
 
 
 def _wgmma_mismatch(raw: RawReport, context: Context) -> str:

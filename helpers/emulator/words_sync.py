@@ -278,7 +278,8 @@ def _register_budget(raw: RawReport, context: Context) -> str:
         )
     elif raw.detail == 4:
         text = (
-            f"{place} calls setmaxnreg, and a thread of the same warpgroup exits without that call: all 128 must make it"
+            f"{place} calls setmaxnreg, and a thread of the same warpgroup exits without that call: all 128 must "
+            "make it"
         )
     else:
         wanted, has, free = values[:3]
@@ -293,9 +294,9 @@ def _register_budget(raw: RawReport, context: Context) -> str:
 def _proxy_fence(raw: RawReport, context: Context) -> str:
     actor = _ASYNC_ACTORS[raw.values[0]]
     return (
-        f"{actor} of {context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} wrote, with no fence_proxy_async() "
-        f"between: {context.shared_place(raw.offset)}, written by {context.thread(raw.other.thread)}; "
-        f"{who(raw, context)}."
+        f"{actor} of {context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} wrote, with no "
+        f"fence_proxy_async() between: {context.shared_place(raw.offset)}, written by "
+        f"{context.thread(raw.other.thread)}; {who(raw, context)}."
     )
 
 

@@ -48,6 +48,7 @@ int importance(const Thread& thread) {
     switch (state) {
         case State::registers: return 6;
         case State::mbarrier: return importance_of_mbarrier(row_of(thread));
+        case State::named_barrier: return 4;   // where some have come
         case State::syncthreads: return 1;
         case State::syncwarp: return 1;
         default: return int(state) >= 20 ? 2 : 0;
