@@ -87,13 +87,12 @@ def clocked_text(text: str) -> str:
     return text.removesuffix("}\n") + f"    {_LAST_THREAD.format(slot=1)}\n}}\n"
 
 
-class _ClockedKernel(Kernel):
-    """A kernel with a parameter more."""
-
-    clocks: Any
-
-    def launch(self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0):
-        return super().launch(grid, block, (*arguments, self.clocks), shared_bytes)
+def clocked_kernel(own: Kernel, clocks: Any) -> Kernel:
+    """A copy of a rung's kernel whose CTAs note their clocks: uint64 (4 x CTAs), in the memory of its backend."""
+    file = save_text(clocked_text(own.source), f"clocked_{own.rung.name}")
+    kernel = Kernel(own.rung, own._implementation, own.entry, {}, file)
+    kernel.extra_arguments = (clocks,)
+    return kernel
 
 
 def measure_clock(rung: str | int | Rung, n: int, regime: str, timer: CudaTimer | None = None) -> HeldClock:
@@ -101,22 +100,17 @@ def measure_clock(rung: str | int | Rung, n: int, regime: str, timer: CudaTimer 
     import cupy
 
     own = load(rung, "cuda")
-    file = save_text(clocked_text(own.source), f"clocked_{own.rung.name}")
-    kernel = _ClockedKernel(own.rung, own._implementation, own.entry, {}, file)
-    kernel.clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
+    clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
     A, B, C = random_matrix(n, n, 0, "cuda"), random_matrix(n, n, 1, "cuda"), empty_matrix(n, n, "cuda")
     timer = timer or CudaTimer()
-
-    def launch() -> None:
-        kernel(A, B, out=C)
-
+    launch = clocked_kernel(own, clocks).prepared(A, B, C)
     ms = timer.burst(launch, 1, 0.0, SPIN_MS).ms
     if regime == "burst":
         timer.burst(launch, min(BURST_LAUNCHES, launch_count(ms)), 1.0, SPIN_MS)
     else:
         timer.turn(launch, SUSTAINED_S, DROP_S, max(1, round(CHUNK_MS / ms)))
     gpu.synchronize()
-    return HeldClock(own.rung.name, own.code_hash, n, regime, clock_of(kernel.clocks.get()), device.now())
+    return HeldClock(own.rung.name, own.code_hash, n, regime, clock_of(clocks.get()), device.now())
 
 
 def clock_of(noted: Any) -> float:

@@ -140,6 +140,7 @@ class Kernel:
     again after an edit.
     defines: what the preprocessor of the file sees. backend: `"cuda"` or `"emulator"`.
     run: reports and counters of the last launch on the emulator, None on the GPU.
+    extra_arguments: what each launch passes behind its own arguments, for a variant with parameters of its own.
     sms: the SMs that a persistent rung is launched for: the GPU's own, 132 on the emulator. Another number can be set.
     """
 
@@ -151,6 +152,7 @@ class Kernel:
         self.defines = dict(defines)
         self.path = path
         self.run: EmulatorRun | None = None
+        self.extra_arguments: tuple = ()
         self.sms = implementation.sms
         self._implementation = implementation
         self._orders = TileOrders(implementation.name)
@@ -245,7 +247,8 @@ class Kernel:
 
     def _launch(self, grid: tuple[int, ...], block: tuple[int, ...], passed: tuple, shared_bytes: int) -> None:
         self.run = None
-        self.run = self._implementation.launch(self._compiled, self.entry, grid, block, passed, shared_bytes)
+        arguments = (*passed, *self.extra_arguments)
+        self.run = self._implementation.launch(self._compiled, self.entry, grid, block, arguments, shared_bytes)
         if self.run is not None and self.run.reports:
             raise KernelFault(fault_sentence(self, self.run), self.run)
 
@@ -322,12 +325,17 @@ def emulate(
     require_integer("sms", sms, 1)
     if not isinstance(counters, bool):
         raise ArgumentError(f"counters is {counters!r}: it must be True or False.")
-    if schedule not in SCHEDULES:
-        raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
+    require_schedule(schedule)
     backend = EmulatorBackend(schedule=schedule, seed=seed, counters=counters, sms=sms)
     kernel = _kernel(find_rung(rung), backend, entry, defines, file)
     verification, C = run_once(kernel, size, seed)
     return Emulation(run=kernel.run, verification=verification, C=C, source=kernel.source)
+
+
+def require_schedule(schedule: str) -> None:
+    """Raises ArgumentError if there is no such schedule."""
+    if schedule not in SCHEDULES:
+        raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
 
 
 def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:

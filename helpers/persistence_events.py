@@ -10,9 +10,9 @@ that the schedule allows; it has no times.
 
 from dataclasses import dataclass
 
-from helpers.arrays import require_integer
-from helpers.errors import ArgumentError, CourseError
-from helpers.kernel import SCHEDULES, EmulatorBackend
+from helpers.checks import require_integer
+from helpers.errors import ArgumentError
+from helpers.kernel import EmulatorBackend, require_schedule
 from helpers.models.pipeline import PRODUCER
 from helpers.noting import NotingKernel
 from helpers.rungs import find_rung
@@ -95,23 +95,18 @@ def persistence_events(tiles: int = 3, steps: int = 5, schedule: str = "random",
 
     Raises ArgumentError for arguments that don't fit, and CourseError if the kernel was not right.
     """
-    from helpers.verify import run_once
-
     require_integer("tiles", tiles, 1)
     require_integer("steps", steps, 1)
     require_integer("seed", seed, 0)
     if tiles * steps > MOST_STEPS:
         raise ArgumentError(f"tiles x steps is {tiles * steps}: the log has room for {MOST_STEPS}.")
-    if schedule not in SCHEDULES:
-        raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
+    require_schedule(schedule)
     rung = find_rung(RUNG)
     rows, columns, depth = rung.tile
     backend = EmulatorBackend(schedule=schedule, seed=seed, counters=False, sms=1)
     kernel = NotingKernel(rung, backend, variant(RUNG, *EDITS, name="persistence_events"), words=16 * MOST_STEPS)
-    outcome, _ = run_once(kernel, (tiles * rows, columns, steps * depth), seed)
-    if not outcome.passed:
-        raise CourseError(f"{rung.name} with its events noted is wrong ({outcome.reason.rstrip('.')}): mend it first.")
-    return PersistenceLog(tiles, steps, rung.stages, tuple(map(_event, kernel.noted)), dict(kernel.run.totals))
+    noted = kernel.note_product((tiles * rows, columns, steps * depth), seed)
+    return PersistenceLog(tiles, steps, rung.stages, tuple(map(_event, noted)), dict(kernel.run.totals))
 
 
 def _event(code: int) -> PersistenceEvent:

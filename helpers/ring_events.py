@@ -10,9 +10,9 @@ times.
 
 from dataclasses import dataclass
 
-from helpers.arrays import require_integer
-from helpers.errors import ArgumentError, CourseError
-from helpers.kernel import SCHEDULES, EmulatorBackend
+from helpers.checks import require_integer
+from helpers.errors import ArgumentError
+from helpers.kernel import EmulatorBackend, require_schedule
 from helpers.models.pipeline import PRODUCER
 from helpers.noting import NotingKernel
 from helpers.rungs import find_rung
@@ -87,15 +87,12 @@ def ring_events(steps: int = 5, stages: int = 2, schedule: str = "lazy", seed: i
 
     Raises ArgumentError for arguments that don't fit, and CourseError if the kernel was not right.
     """
-    from helpers.verify import run_once
-
     require_integer("steps", steps, 1)
     require_integer("stages", stages, 1)
     require_integer("seed", seed, 0)
     if steps > MOST_STEPS:
         raise ArgumentError(f"steps is {steps}: the log has room for {MOST_STEPS}.")
-    if schedule not in SCHEDULES:
-        raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
+    require_schedule(schedule)
     rung = find_rung(RUNG)
     if stages > rung.stages:
         raise ArgumentError(f"stages is {stages}: the shared memory of {rung.name} has room for {rung.stages}.")
@@ -103,10 +100,8 @@ def ring_events(steps: int = 5, stages: int = 2, schedule: str = "lazy", seed: i
     backend = EmulatorBackend(schedule=schedule, seed=seed, counters=False)
     file = variant(RUNG, *EDITS, name="ring_events")
     kernel = NotingKernel(rung, backend, file, words=16 * MOST_STEPS, defines={"STAGES": stages})
-    outcome, _ = run_once(kernel, (rows, columns, steps * depth), seed)
-    if not outcome.passed:
-        raise CourseError(f"{rung.name} with its events noted is wrong ({outcome.reason.rstrip('.')}): mend it first.")
-    return RingLog(steps, stages, schedule, seed, tuple(map(_event, kernel.noted)), dict(kernel.run.totals))
+    noted = kernel.note_product((rows, columns, steps * depth), seed)
+    return RingLog(steps, stages, schedule, seed, tuple(map(_event, noted)), dict(kernel.run.totals))
 
 
 def _event(code: int) -> RingEvent:

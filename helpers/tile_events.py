@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.arrays import require_integer
-from helpers.errors import ArgumentError, CourseError
+from helpers.checks import require_integer
+from helpers.errors import ArgumentError
 from helpers.kernel import EmulatorBackend
 from helpers.models.fragments import THREADS
 from helpers.models.stmatrix import STORES
@@ -97,8 +97,6 @@ def tile_events(steps: int = 5, tiles: int = 2, defines: Mapping[str, int] | Non
 
     Raises ArgumentError for arguments that don't fit, and CourseError if the kernel was not right.
     """
-    from helpers.verify import run_once
-
     for name, value, most in (("steps", steps, MOST_STEPS), ("tiles", tiles, MOST_TILES)):
         require_integer(name, value, 1)
         if value > most:
@@ -107,11 +105,9 @@ def tile_events(steps: int = 5, tiles: int = 2, defines: Mapping[str, int] | Non
     rows, columns, depth = rung.tile
     backend = EmulatorBackend(counters=False, sms=rung.cluster)   # one cluster takes all tiles
     kernel = NotingKernel(rung, backend, variant(RUNG, *EDITS, name="tile_events"), WORDS, defines)
-    outcome, _ = run_once(kernel, (rows * rung.cluster, columns * tiles, steps * depth), seed=0)
-    if not outcome.passed:
-        raise CourseError(f"{rung.name} with its actions noted is wrong ({outcome.reason.rstrip('.')}): mend it first.")
-    actions = tuple(_action(code) for code in kernel.noted if _kind(code) != ADDRESS)
-    return TileLog(steps, tiles, actions, _addresses(kernel.noted), dict(kernel.run.totals))
+    noted = kernel.note_product((rows * rung.cluster, columns * tiles, steps * depth), seed=0)
+    actions = tuple(_action(code) for code in noted if _kind(code) != ADDRESS)
+    return TileLog(steps, tiles, actions, _addresses(noted), dict(kernel.run.totals))
 
 
 def _kind(code: int) -> int:

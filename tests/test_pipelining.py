@@ -12,11 +12,14 @@ from helpers.held_clock import (
     HeldClock,
     clock_of,
     clock_path,
+    clocked_kernel,
     clocked_text,
     recorded_clocks,
     with_clocks,
     write_clocks,
 )
+from helpers.kernel import load as load_kernel
+from helpers.kernel import random_matrix
 from helpers.models.pipeline import PRODUCER, TMA, Costs, Place, place, play_ring
 from helpers.models.registers import RegisterSplit, most_at_launch, sums_per_thread
 from helpers.plots import figure
@@ -195,3 +198,18 @@ def test_picture(name):
     for sentence in sentences:
         assert sentence in picture.alt
     assert "\n" not in picture.alt and not re.search(r"\b1 (stage|step|event)s", picture.alt)
+
+
+def test_the_clocked_kernel_gets_its_array_however_it_is_launched(monkeypatch):
+    passed = []
+    own = load_kernel(7, "emulator")
+    monkeypatch.setattr(type(own._implementation), "compile", lambda self, kernel: None)
+    monkeypatch.setattr(type(own._implementation), "launch", lambda self, *launch: passed.append(launch[4]))
+    clocks = np.zeros(4, np.uint64)
+    kernel = clocked_kernel(own, clocks)
+    A, B, C = (random_matrix(64, 64, seed, "emulator") for seed in range(3))
+    kernel(A, B)
+    kernel.prepared(A, B, C)()
+    kernel.launch((1,), (384,), (A, B, C))
+    assert [arguments[-1] is clocks for arguments in passed] == [True] * 3
+    assert [len(arguments) for arguments in passed] == [7, 7, 4]
