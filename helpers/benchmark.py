@@ -310,11 +310,6 @@ def _rounds(kernel: _Series, cublas: _Series, method: dict[str, Any]) -> Rounds:
     return Rounds(samples, tuple(kernel.telemetry), {**method, "order": "in turn, swapped each round"})
 
 
-def burst_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, rest_s: float = 1.0) -> Rounds:
-    """Bursts of one kernel and cuBLAS in turn. See `burst_together`."""
-    return burst_together(timer, [kernel], cublas, rounds, rest_s)[0]
-
-
 def burst_together(
     timer: Timer, kernels: Sequence[Launch], cublas: Launch, rounds: int, rest_s: float = 1.0
 ) -> list[Rounds]:
@@ -354,11 +349,6 @@ def burst_together(
         )
         for who in range(len(kernels))
     ]
-
-
-def sustained_rounds(timer: Timer, kernel: Launch, cublas: Launch, rounds: int, turn_s: float = 3.0) -> Rounds:
-    """Turns of one kernel and cuBLAS. See `sustained_together`."""
-    return sustained_together(timer, [kernel], cublas, rounds, turn_s)[0]
 
 
 def sustained_together(

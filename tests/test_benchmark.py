@@ -53,7 +53,7 @@ def cublas():
 
 def test_burst_interleaves_and_swaps_the_order_each_round():
     timer = FakeTimer({kernel: 0.5, cublas: 0.2})
-    result = bm.burst_rounds(timer, kernel, cublas, rounds=4, rest_s=1.0)
+    result = bm.burst_together(timer, [kernel], cublas, rounds=4, rest_s=1.0)[0]
     timed = [call for call in timer.calls if call[2] == 1.0]
     assert [call[0] for call in timed] == [kernel, cublas, cublas, kernel, kernel, cublas, cublas, kernel]
     assert {call[1] for call in timed} == {16} and {call[3] for call in timed} == {0.3}
@@ -82,7 +82,7 @@ def test_kernels_measured_together_share_the_turns_of_cublas():
 
 def test_slow_kernels_are_launched_less_often_and_the_method_says_so():
     timer = FakeTimer({kernel: 340.0, cublas: 7.0})
-    result = bm.burst_rounds(timer, kernel, cublas, rounds=2)
+    result = bm.burst_together(timer, [kernel], cublas, rounds=2)[0]
     assert (result.method["kernel_launches"], result.method["cublas_launches"]) == (1, 5)
     assert {call[:2] for call in timer.calls[-2:]} == {(kernel, 1), (cublas, 5)}
 
@@ -98,28 +98,28 @@ def test_a_burst_stays_below_forty_milliseconds(ms, launches):
 def test_the_spin_outlasts_the_queueing(queue_ms, spin):
     assert bm.spin_for(queue_ms) == pytest.approx(spin)
     timer = FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms)
-    result = bm.burst_rounds(timer, kernel, cublas, rounds=1)
+    result = bm.burst_together(timer, [kernel], cublas, rounds=1)[0]
     assert result.method["spin_ms"] == pytest.approx(spin) and result.method["longest_queue_ms"] == queue_ms
     assert [call[3] for call in timer.calls[-2:]] == pytest.approx([spin, spin]), "the same spin for both"
 
 
 def test_launches_that_the_spin_did_not_hide_are_reported():
-    slow_cpu = bm.burst_rounds(FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms=80.0), kernel, cublas, rounds=1)
+    slow_cpu = bm.burst_together(FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms=80.0), [kernel], cublas, rounds=1)[0]
     assert slow_cpu.method["launches_hidden"] is False
-    long_kernels = bm.burst_rounds(FakeTimer({kernel: 2.0, cublas: 2.0}, queue_ms=8.0), kernel, cublas, rounds=1)
+    long_kernels = bm.burst_together(FakeTimer({kernel: 2.0, cublas: 2.0}, queue_ms=8.0), [kernel], cublas, rounds=1)[0]
     assert long_kernels.method["launches_hidden"] is True, "while one runs, the next are queued"
 
 
 def test_ratio_is_the_median_of_the_rounds():
     times = iter([1.0, 1.0, 1.0, 2.0, 4.0])
     timer = FakeTimer({kernel: lambda: next(times), cublas: 1.0})
-    samples = bm.burst_rounds(timer, kernel, cublas, rounds=3).samples
+    samples = bm.burst_together(timer, [kernel], cublas, rounds=3)[0].samples
     assert samples.kernel_ms == ((1.0,), (2.0,), (4.0,))
 
 
 def test_sustained_alternates_turns_and_keeps_every_sample():
     timer = FakeTimer({kernel: 0.2, cublas: 25.0})
-    result = bm.sustained_rounds(timer, kernel, cublas, rounds=2, turn_s=3.0)
+    result = bm.sustained_together(timer, [kernel], cublas, rounds=2, turn_s=3.0)[0]
     turns = [call for call in timer.calls if call[1] == 3.0]
     assert [call[0] for call in turns] == [kernel, cublas, cublas, kernel]
     assert [call[3] for call in turns[:2]] == [250, 2], "a sample is about 50 ms of launches"
