@@ -40,7 +40,7 @@ def dynamic_shared_alignment(code: str) -> int:
 
 def map_without_grid_constant(code: str, entry: str) -> tuple[str, int] | None:
     """Name and line of the first TensorMap parameter of a kernel that is no `__grid_constant__`; None if all are."""
-    match = re.search(rf"\b{re.escape(base_name(entry))}\s*\(([^()]*)\)\s*{{", code)
+    match = _parameter_list(code, entry)
     if match is None:
         return None
     place = match.start(1)
@@ -105,9 +105,14 @@ def base_name(entry: str) -> str:
     return entry.partition("<")[0].strip()
 
 
+def _parameter_list(code: str, entry: str) -> re.Match[str] | None:
+    """Where a kernel's parameters stand, without their parentheses, in group 1; None if they cannot be made out."""
+    return re.search(rf"\b{re.escape(base_name(entry))}\s*\(([^()]*)\)\s*{{", code)
+
+
 def parameter_names(code: str, entry: str) -> tuple[str, ...]:
     """The names of a kernel's parameters; empty if they cannot be made out."""
-    match = re.search(rf"\b{re.escape(base_name(entry))}\s*\(([^()]*)\)\s*{{", code)
+    match = _parameter_list(code, entry)
     if match is None or not match.group(1).strip():
         return ()
     names = [re.search(r"(\w+)\s*(?:\[\s*\])?\s*$", part) for part in match.group(1).split(",")]
