@@ -37,8 +37,8 @@ from helpers.rungs import NOTEBOOK_DIR
 
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
 MAX_CODE_LINES = 15
-CELLS = (20, 35)
-WORDS = (800, 1500)
+CELLS = (20, 40)
+WORDS = (800, 1700)
 MAX_BYTES = 1_000_000
 
 METADATA = {
