@@ -6,7 +6,8 @@ A kernel whose result is wrong is refused: it is never timed.
 burst      1 s of rest, a spin kernel behind which all launches are queued, then up to 16 launches between two events;
            9 rounds, kernel and cuBLAS in turn, their order swapped each round. Launches of a slow kernel are fewer, so
            that a burst stays below 40 ms: after that the power cap lowers the clock, and it would be no burst.
-sustained  3 s back to back, in turn, the first 0.6 s of each turn dropped; 6 rounds. The chip is power-capped here.
+sustained  3 s back to back (CUDA graphs of about 50 ms), in turn, the first 0.6 s of each turn dropped; 6 rounds. The
+           chip is power-capped here.
 Several kernels can share the rounds, and cuBLAS's turn in each (`measure_together`).
 
 Every sample is kept. The headline is the ratio: per round cuBLAS's time over the kernel's, of these the median, with a
@@ -379,6 +380,7 @@ def sustained_together(
                 "dropped_s": drop_s,
                 "kernel_launches_per_sample": chunk[who],
                 "cublas_launches_per_sample": chunk[-1],
+                "launched_as": "a CUDA graph per sample",
             },
         )
         for who in range(len(kernels))

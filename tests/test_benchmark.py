@@ -378,6 +378,7 @@ class FakeCupy:
         stream = SimpleNamespace(synchronize=lambda: self.log.append(("synchronize", 0.0)))
         self.cuda = SimpleNamespace(
             Event=lambda: FakeEvent(self.log),
+            Stream=lambda non_blocking: FakeCapture(self.log),
             get_current_stream=lambda: stream,
             get_elapsed_time=lambda start, end: end.at - start.at,
         )
@@ -388,6 +389,26 @@ class FakeCupy:
                 return np.asarray(self)
 
         return np.zeros(count, dtype).view(Slot)
+
+
+class FakeCapture:
+    """A stream whose captured launches run only when the graph is launched."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def begin_capture(self):
+        self.begun = len(self.log)
+
+    def end_capture(self):
+        captured, self.log[self.begun:] = self.log[self.begun:], []
+        return SimpleNamespace(launch=lambda: self.log.extend(captured))
 
 
 def fake_cuda_timer():
