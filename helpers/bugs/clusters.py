@@ -13,6 +13,7 @@ _FIRST_WAIT = "    barrier_cluster_wait();\n\n    Place place;"
 _STEP = "                    wgmma_wait_group<1>();\n                    release(shared, place.previous(), thread);"
 _LAST = "wgmma_wait_group<0>();\n            release(shared, place.previous(), thread);"
 _READ = "if (thread == 0) cp_async_bulk_wait_group_read<1>();"
+_READ_BOX = f"{_READ}   // the store before last has read this box,"
 _KNOWN = "barrier_sync(1 + consumer, 128);                       //"
 _SHOWN = "barrier_sync(1 + consumer, 128);   //"
 _FENCE = "fence_proxy_async();               //"
@@ -104,7 +105,7 @@ BUGS: tuple[Bug, ...] = (
         fault="two stores may still read when the third box is written, and there are two boxes",
         why="Threads write the next part of C over what TMA still reads.",
         reports=(("write_over_store", "waits with cp_async_bulk_wait_group_read<0>()"),),
-        edits=((_READ, _READ.replace("<1>", "<2>")),),
+        edits=((_READ_BOX, _READ.replace("<1>", "<2>") + "   // two boxes, so two stores may still be read,"),),
     ),
     _clusters(
         name="others_not_told",

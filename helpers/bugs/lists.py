@@ -6,7 +6,16 @@ from helpers.bugs.host import move_last_tile_out, of_orders, repeat_first_tile
 _STAGES = {"STAGES": 2}
 _TWO = (256, 256, 64)          # two tiles, one below the other
 _ONE_CTA = (256, 256, 192)     # the same, three steps each, for one CTA
+_SUMS, _ADD = "        float sums[BN / 2];\n", "sums, a, b, step > 0 || k > 0);"
 _NEVER = ((VERIFY, "never written; this is tile (1, 0) of 128 x 256"),)
+_LIST = (
+    "    const int tile = order[blockIdx.x];\n"
+    "    const int m0 = (tile & 0xffff) * BM, n0 = (tile >> 16) * BN;\n"
+)
+_SNAKE = """    // Row by row, as a snake: every second row of tiles from right to left.
+    const int n_tiles = (N + BN - 1) / BN, row = blockIdx.x / n_tiles, column = blockIdx.x % n_tiles;
+    const int m0 = row * BM, n0 = (row % 2 == 0 ? column : n_tiles - column) * BN;
+"""
 _WALK = "for (int i = blockIdx.x; i < tiles; i += gridDim.x) {\n            const int m0 = (order[i]"
 
 BUGS: tuple[Bug, ...] = (
@@ -51,6 +60,16 @@ BUGS: tuple[Bug, ...] = (
         make_change=lambda: of_orders(move_last_tile_out),
     ),
     Bug(
+        name="snake_begins_outside",
+        rung=8,
+        fault="every second row of tiles is walked from right to left, and begins one tile too far on the right",
+        why="That tile lies outside of C, and the row's first tile is never computed.",
+        reports=_NEVER,
+        size=(256, 768, 64),
+        edits=((_LIST, _SNAKE),),
+        defines=_STAGES,
+    ),
+    Bug(
         name="place_begins_anew",
         rung=9,
         fault="the consumers begin each tile at the first stage, and the producer goes on",
@@ -72,7 +91,10 @@ BUGS: tuple[Bug, ...] = (
         why="Each tile holds the sum of all that its CTA computed before it.",
         reports=((VERIFY, "tile (1, 0) of 128 x 256 holds its product plus that of tile (0, 0)"),),
         size=_ONE_CTA,
-        edits=(("step > 0 || k > 0);", "i > blockIdx.x || step > 0 || k > 0);"),),
+        edits=(
+            (_SUMS, f"{_SUMS}        bool accumulate = false;   // the first wgmma starts from zero\n"),
+            (_ADD, "sums, a, b, accumulate);\n                    accumulate = true;"),
+        ),
         defines=_STAGES,
         sms=1,
     ),

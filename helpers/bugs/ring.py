@@ -112,7 +112,10 @@ BUGS: tuple[Bug, ...] = (
         why="A stage never becomes empty again: the kernel hangs.",
         reports=(("deadlock", "with 248 of 256 arrivals missing"),),
         size=_TILE,
-        edits=((_INIT, "mbarrier_init(&shared.empty[stage], CONSUMERS * 128);"),),
+        edits=(
+            (_INIT, "mbarrier_init(&shared.empty[stage], CONSUMERS * 128);"),
+            ("one arrival of each consumer warp.", "one arrival of each consumer thread."),
+        ),
         defines=_STAGES,
     ),
     Bug(

@@ -9,6 +9,7 @@ _WAIT = "wgmma_wait_group<0>();"
 _A = "wgmma_descriptor(shared.A[buffer] + warpgroup * 64 * BK + k, 16, 1024);"
 _B = "wgmma_descriptor(shared.B[buffer][0] + k * 64, 8192, 1024);"
 _REFILL = "if (threadIdx.x == 0 && step + BUFFERS < steps) load_step(shared, A_map, B_map, step + BUFFERS);"
+_REFILLED = f"buffer next, once both warpgroups have read it.\n        __syncthreads();\n        {_REFILL}"
 
 BUGS: tuple[Bug, ...] = (
     Bug(
@@ -80,7 +81,7 @@ BUGS: tuple[Bug, ...] = (
         why="The first warpgroup has waited for its own wgmma; those of the second still read the buffer.",
         reports=(("load_over_wgmma", "that the wgmma of"), ("async_race", "overwrites what wgmma of")),
         size=_TILE,
-        edits=((f"        __syncthreads();\n        {_REFILL}", _REFILL),),
+        edits=((_REFILLED, f"buffer next; the wait says that it has been read.\n        {_REFILL}"),),
     ),
     Bug(
         name="descriptor_not_swizzled",
