@@ -1,12 +1,13 @@
-"""Records the ladder: every rung at every size, each measurement written as soon as it is there.
+"""Records the ladder: the whole `PLAN` or a part of it, each measurement written as soon as it is there.
 
-    python -m helpers.record                                                     all rungs, N = 1024 ... 8192, burst
+    python -m helpers.record                                                     the plan: at most twenty minutes
     python -m helpers.record --rungs 1 2 3 --sizes 4096 --regimes burst sustained
     python -m helpers.record --list                                              what would be measured, and how long
 
 It needs a GPU. Rungs of one size and regime share their rounds, and cuBLAS's turn in each. What has a recording of the
 very same code, of the same GPU and with as many rounds, is skipped, so an interrupted run goes on where it stopped:
-Ctrl-C loses only the measurements at hand.
+Ctrl-C loses only the measurements at hand. A second recording of the same ladder goes into a folder of its own
+(`--output helpers/records/nvidia-h200/second`); `python -m helpers.agreement` compares the two.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
+from helpers.progress import CountedTimer, Progress, duration
 from helpers.records import (
     RECORD_DIR,
     REGIMES,
@@ -49,9 +51,27 @@ from helpers.roof import measure_roofs
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.timing import CudaTimer
 
-SIZES = (1024, 2048, 4096, 8192)
 TWIN_LIMIT = 4096   # the uncoalesced twin takes seconds a launch at 8192
-OVERHEAD_S = 3.0    # making the matrices, verifying, checking; a guess for the estimate
+OVERHEAD_S = 3.0    # compiling, making the matrices, verifying, checking: a guess for the estimate, each job
+YARDSTICKS_S = 30.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the plan: the rungs from number `first_rung` on, in one regime, at M = N = K of each size."""
+
+    regime: str
+    sizes: tuple[int, ...]
+    first_rung: int = 1
+
+
+# What the course says about speed comes from these; the most important ones first. Rungs before the tensor cores never
+# reach the power limit, so that sustained they are what they are in bursts.
+PLAN = (
+    Part("burst", (4096, 8192)),
+    Part("sustained", (4096, 8192), first_rung=6),
+    Part("burst", (1024, 2048)),
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +130,16 @@ def plan_jobs(
     return jobs
 
 
+def planned_jobs(rungs: Iterable[Rung], twin_limit: int = TWIN_LIMIT, ablations: bool = False) -> list[Job]:
+    """The jobs of `PLAN` for these rungs; ablations only where the whole ladder has its turn."""
+    rungs = tuple(rungs)
+    jobs: list[Job] = []
+    for part in PLAN:
+        chosen = [rung for rung in rungs if rung.number >= part.first_rung]
+        jobs += plan_jobs(chosen, part.sizes, (part.regime,), twin_limit, ablations and part.first_rung == 1)
+    return jobs
+
+
 def job_path(job: Job, info: Device, directory: Path) -> Path:
     """Where the job's record belongs."""
     stem = file_name(job.rung.name, job.entry, job.defines)
@@ -151,27 +181,29 @@ def run_jobs(
     measure_jobs: Callable[[list[Kernel], list[Job]], list[Measurement]],
     force: bool = False,
     report: Callable[[str], None] = print,
+    begin: Callable[[list[Job]], None] = lambda waiting: None,
 ) -> int:
     """Measure and write what is not current. Returns how many jobs failed: each is reported, and the rest goes on.
 
     load_kernel, measure_jobs: do the work, the latter for jobs of one size and regime; tests pass fakes.
-    rounds: by regime.
+    rounds: by regime. begin: told the jobs that are not current, before the first is measured.
     """
     failed = 0
     numbers = {job: f"[{index}/{len(jobs)}] {job.name}:" for index, job in enumerate(jobs, 1)}
-    for _, group in groupby(jobs, key=lambda job: (job.size, job.regime)):
-        waiting: list[tuple[Job, Kernel]] = []
-        for job in group:
-            try:
-                kernel = load_kernel(job)
-                if not force and is_current(job_path(job, info, directory), kernel.code_hash, info, rounds[job.regime]):
-                    report(f"{numbers[job]} is current")
-                else:
-                    waiting.append((job, kernel))
-            except RecordError as error:
-                failed += 1
-                report(f"{numbers[job]} {error}")
-        batches = [waiting] if waiting else []
+    waiting: list[tuple[Job, Kernel]] = []
+    for job in jobs:
+        try:
+            kernel = load_kernel(job)
+            if not force and is_current(job_path(job, info, directory), kernel.code_hash, info, rounds[job.regime]):
+                report(f"{numbers[job]} is current")
+            else:
+                waiting.append((job, kernel))
+        except RecordError as error:
+            failed += 1
+            report(f"{numbers[job]} {error}")
+    begin([job for job, _ in waiting])
+    for _, group in groupby(waiting, key=lambda pair: (pair[0].size, pair[0].regime)):
+        batches = [list(group)]
         while batches:
             batch = batches.pop(0)
             begun = time.perf_counter()
@@ -228,8 +260,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m helpers.record", description="Record the ladder on this GPU.")
     parser.add_argument("--rungs", nargs="+", default=None, metavar="RUNG", help="all by default")
-    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
-    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=["burst"])
+    parser.add_argument("--sizes", nargs="+", type=int, default=None, metavar="N", help="M = N = K, not the plan's")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=None, help="for all rungs, not the plan's")
     parser.add_argument("--rounds", type=int, default=None, help="9 for bursts and 6 sustained by default")
     parser.add_argument("--rest", type=float, default=1.0, metavar="SECONDS", help="before each burst")
     parser.add_argument("--turn", type=float, default=3.0, metavar="SECONDS", help="length of a sustained turn")
@@ -245,52 +277,71 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     if options.rounds is not None and options.rounds < 1:
         raise ArgumentError(f"--rounds is {options.rounds}: it must be at least 1 (9 give a 95% interval).")
-    for regime in options.regimes:
+    for regime in options.regimes or REGIMES:
         check_options(regime, options.rounds, options.rest, options.turn)
-    rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
-    jobs = plan_jobs(rungs, options.sizes, options.regimes, options.twin_limit, options.ablations)
+    jobs = _jobs(options)
     rounds = {"burst": options.rounds or BURST_ROUNDS, "sustained": options.rounds or SUSTAINED_ROUNDS}
-    total = estimate_s(jobs, rounds, options.rest, options.turn)
+
+    def seconds(some: Sequence[Job]) -> float:
+        return estimate_s(some, rounds, options.rest, options.turn)
+
+    total = seconds(jobs) + (0 if options.no_yardsticks else YARDSTICKS_S)
     if options.list:
         for job in jobs:
             print(job.name)
-    print(f"{len(jobs)} measurements, about {total / 60:.0f} minutes if none is current", flush=True)
+    print(f"{len(jobs)} measurements, about {duration(total)} if none is current", flush=True)
     if options.list:
         return 0
     info = device.device_info()
     if info is None:
         raise BackendError(f"The ladder can only be recorded on a GPU: {device.no_device_reason()}")
+    timer = CudaTimer()
+    if not options.no_yardsticks:
+        known = load_yardsticks(info, options.output)
+        if options.force or known is None or known.device != info:
+            record_yardsticks(options.output, timer)
+    progress = Progress(seconds(jobs))
 
-    def report(line: str) -> None:
-        print(line, flush=True)
+    def begin(waiting: list[Job]) -> None:
+        progress.total_s = seconds(waiting)
+        progress.report(f"{len(waiting)} of {len(jobs)} to measure, about {duration(progress.total_s)}")
 
-    with Bench() as bench:
-        timer = bench.timer
-        if not options.no_yardsticks and isinstance(timer, CudaTimer):
-            known = load_yardsticks(info, options.output)
-            if options.force or known is None or known.device != info:
-                record_yardsticks(options.output, timer, report)
-        failed = run_jobs(
-            jobs,
-            options.output,
-            info,
-            rounds,
-            load_kernel=lambda job: load(job.rung, backend="cuda", entry=job.entry, defines=job.defines),
-            measure_jobs=lambda kernels, group: measure_together(
-                bench,
-                kernels,
-                (group[0].size,) * 3,
-                group[0].regime,
-                rounds[group[0].regime],
-                options.rest,
-                options.turn,
-            ),
-            force=options.force,
-            report=report,
-        )
+    with Bench(CountedTimer(timer, progress.work, BURST_LIMIT_MS / 1e3)) as bench:
+
+        def measure_jobs(kernels: list[Kernel], group: list[Job]) -> list[Measurement]:
+            size, regime = group[0].size, group[0].regime
+            found = measure_together(
+                bench, kernels, (size,) * 3, regime, rounds[regime], options.rest, options.turn
+            )
+            progress.work(len(group) * OVERHEAD_S)
+            return found
+
+        try:
+            failed = run_jobs(
+                jobs,
+                options.output,
+                info,
+                rounds,
+                load_kernel=lambda job: load(job.rung, backend="cuda", entry=job.entry, defines=job.defines),
+                measure_jobs=measure_jobs,
+                force=options.force,
+                report=progress.report,
+                begin=begin,
+            )
+        finally:
+            progress.close()
     if failed:
         print(f"error: {failed} of {len(jobs)} measurements failed, see above", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _jobs(options: argparse.Namespace) -> list[Job]:
+    """What the command line asks for: the plan, or every combination of the sizes and regimes that it names."""
+    rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
+    if options.sizes is None and options.regimes is None:
+        return planned_jobs(rungs, options.twin_limit, options.ablations)
+    sizes = options.sizes or [size for part in PLAN if part.regime == "burst" for size in part.sizes]
+    return plan_jobs(rungs, sizes, options.regimes or ("burst",), options.twin_limit, options.ablations)
 
 
 if __name__ == "__main__":

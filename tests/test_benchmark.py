@@ -1,6 +1,7 @@
 """The benchmark's method, with a timer that needs no GPU: order, counts, what is refused, what is recorded."""
 
 import importlib
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from helpers.arrays import empty_matrix, random_matrix
 from helpers.benchmark import Bench, BenchmarkRefused, benchmark
 from helpers.device import Device, Telemetry
 from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.gpu_lock import gpu_lock
 from helpers.kernel import load
 from helpers.rungs import find_rung
 from helpers.timing import Burst, CudaTimer, Turn, clock_from
@@ -210,6 +212,29 @@ def test_measurement_holds_everything_and_survives_a_file(on_the_cpu, tmp_path):
     again = records.read_record(records.write_record(result, tmp_path))
     assert again == result and again.source == "recorded"
     assert bench.cublas.closed == 1, "the plan is released"
+
+
+def test_everything_that_runs_on_the_gpu_for_a_measurement_runs_while_it_is_locked(on_the_cpu):
+    bench, events = cpu_bench(), []
+
+    @contextmanager
+    def alone():
+        events.append("locked")
+        yield
+        events.append("released")
+
+    def used(*_):
+        events.append("used")
+        return False
+
+    bench.alone = alone
+    bm.measure(bench, FakeKernel(used), (40, 24, 32), "burst", rounds=1, rest_s=0.0)
+    assert (events[0], events[-1]) == ("locked", "released") and set(events[1:-1]) == {"used"}
+
+
+def test_the_real_timer_comes_with_the_lock(monkeypatch):
+    monkeypatch.setattr(bm, "CudaTimer", lambda: FakeTimer({}))
+    assert Bench(cublas=FakeCublas(0.0)).alone is gpu_lock
 
 
 def test_a_kernel_that_fails_verification_is_never_timed(on_the_cpu):
@@ -531,6 +556,35 @@ def test_ablations_are_jobs_beside_their_rung(tmp_path):
     failed, lines = run(jobs[1:], tmp_path, fake_measure([]))
     assert failed == 0 and len(lines) == 2
     assert record.job_path(jobs[2], H200, record.RECORD_DIR).name == "05_tma+BUFFERS-1_4096_burst.json"
+
+
+def test_the_plan_is_what_the_course_says_and_takes_at_most_twenty_minutes():
+    jobs = record.planned_jobs(record.RUNGS)
+    names = {job.name for job in jobs}
+    assert len(names) == len(jobs), "nothing is measured twice"
+    for size in (4096, 8192):
+        for rung in record.RUNGS:
+            assert f"{rung.name} {size} burst" in names
+            assert (f"{rung.name} {size} sustained" in names) == (rung.number >= 6)
+    assert "01_coalescing.matmul_uncoalesced 4096 burst" in names
+    seconds = record.estimate_s(jobs, {"burst": 9, "sustained": 6}, rest_s=1.0, turn_s=3.0) + record.YARDSTICKS_S
+    assert seconds <= 18 * 60, "two of the twenty minutes are for the clocks and inputs that `make record` adds"
+    assert [job.size for job in record.planned_jobs([find_rung(2)])] == [4096, 8192, 1024, 2048]
+    ablated = {job.name for job in record.planned_jobs([find_rung(5), find_rung(10)], ablations=True)}
+    assert "05_tma+BUFFERS-1 8192 burst" in ablated and "10_clusters+OVERLAP-0 8192 sustained" not in ablated
+
+
+def test_what_is_waiting_is_told_before_the_first_measurement(tmp_path):
+    jobs, told = jobs_of(1, 2), []
+    run(jobs[:1], tmp_path, fake_measure([]))
+    measure_job = fake_measure([])
+
+    def check_first(kernel, job):
+        assert told == [jobs[1:]]
+        return measure_job(kernel, job)
+
+    failed, _ = run(jobs, tmp_path, check_first, begin=told.append)
+    assert failed == 0 and len(records.load_records(tmp_path)) == 3
 
 
 def test_every_measurement_is_written_at_once_and_not_made_twice(tmp_path):
