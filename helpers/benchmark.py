@@ -15,6 +15,7 @@ Every sample is kept. The headline is the ratio: per round cuBLAS's time over th
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from helpers.cublas import CublasLt
 from helpers.cublas import version as cublas_version
 from helpers.device import Telemetry
 from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
+from helpers.gpu_lock import gpu_lock
 from helpers.intervals import median
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
@@ -77,6 +79,7 @@ class Bench:
     """
 
     def __init__(self, timer: Timer | None = None, cublas: Any = None) -> None:
+        self.alone = gpu_lock if timer is None else nullcontext   # no other reader measures on this GPU meanwhile
         self.timer = timer if timer is not None else CudaTimer()
         self.cublas = cublas if cublas is not None else CublasLt()
         self._operands: tuple[tuple[int, int, int, int], Any, Any] | None = None
@@ -224,8 +227,23 @@ def measure_together(
     """Measure kernels that are loaded on the GPU, all in the same rounds: each has its turn, and cuBLAS one for all.
 
     Each is verified on its rung's sizes first; then its result and cuBLAS's, at this very size, are checked before and
-    after they are timed. Raises BenchmarkRefused if one of them is wrong.
+    after they are timed. Waits while another reader measures on this GPU (helpers.gpu_lock).
+    Raises BenchmarkRefused if one of them is wrong, and BackendError if the GPU stays with another reader too long.
     """
+    with bench.alone():
+        return _measured_together(bench, kernels, size, regime, rounds, rest_s, turn_s, seed)
+
+
+def _measured_together(
+    bench: Bench,
+    kernels: Sequence[Kernel],
+    size: tuple[int, int, int],
+    regime: str,
+    rounds: int,
+    rest_s: float,
+    turn_s: float,
+    seed: int,
+) -> list[Measurement]:
     m, n, k = size
     for kernel in kernels:
         bench.require_verified(kernel)
