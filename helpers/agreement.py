@@ -1,0 +1,143 @@
+"""Whether two recordings of the ladder agree: the ratio to cuBLAS, rung by rung, within two per cent.
+
+    python -m helpers.record --output helpers/records/nvidia-h200/second        on another machine, another day
+    python -m helpers.agreement                                                 the course's recording beside that one
+    python -m helpers.agreement FIRST SECOND                                    any two folders of recordings
+
+Speeds of two machines differ, since chips and their cooling do; the ratio of two kernels that ran in turn should not.
+The second recording lies in a folder of its own, below what helpers.records reads: no figure of the course is from it.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers.entry import Parser, guarded
+from helpers.errors import RecordError
+from helpers.jsonfile import display
+from helpers.records import RECORD_DIR, REGIMES, Measurement, load_records, size_name
+from helpers.rungs import RUNGS
+from helpers.tables import Column, line
+
+SECOND = RECORD_DIR / "nvidia-h200" / "second"
+SIZES = (4096, 8192)
+LIMIT = 0.02
+COLUMNS = (
+    Column("rung", "rung", 20),
+    Column("size", "N", -5),
+    Column("regime", "regime", 9),
+    Column("first", "first", -8, ".4g"),
+    Column("second", "second", -8, ".4g"),
+    Column("difference", "differ", -7, ".2%"),
+    Column("words", "", 0),
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two recordings of a rung at M = N = K = size in a regime; None where the second folder has none."""
+
+    first: Measurement
+    second: Measurement | None
+
+    @property
+    def difference(self) -> float | None:
+        """By how much the second ratio to cuBLAS is above the first, as a share of it."""
+        return None if self.second is None else self.second.ratio / self.first.ratio - 1
+
+    @property
+    def problem(self) -> str:
+        """Why the two don't agree, or ''."""
+        if self.second is None:
+            return "not recorded a second time"
+        if self.second.code_hash != self.first.code_hash:
+            return "recorded of other code"
+        return f"more than {LIMIT:.0%}" if abs(self.difference) > LIMIT else ""
+
+
+def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequence[str] = REGIMES) -> list[Pair]:
+    """The recordings of the rungs themselves in one folder, each with that of the same GPU in the other.
+
+    Raises RecordError if a folder is missing or a file damaged, or if the first folder lacks a rung's burst.
+    """
+    for folder in (first, second):
+        if not Path(folder).is_dir():
+            raise RecordError(
+                f"{display(folder)} is no folder: record one with `python -m helpers.record --output {display(folder)}`."
+            )
+    found = [_recordings(folder) for folder in (first, second)]
+    devices = {key[0] for key in found[1]} or {key[0] for key in found[0]}
+    matched = [
+        Pair(found[0][device, rung.name, size, regime], found[1].get((device, rung.name, size, regime)))
+        for device in sorted(devices)
+        for size in sizes
+        for regime in regimes
+        for rung in RUNGS
+        if (device, rung.name, size, regime) in found[0]
+    ]
+    known = {(pair.first.rung, pair.first.n) for pair in matched if pair.first.regime == "burst"}
+    for size in sizes if "burst" in regimes else ():
+        lacking = [rung.name for rung in RUNGS if (rung.name, size) not in known]
+        if lacking:
+            raise RecordError(
+                f"{display(first)} has no burst at N={size} of {', '.join(lacking)} on the GPU of {display(second)}: "
+                "record it with `python -m helpers.record`."
+            )
+    return matched
+
+
+def _recordings(folder: Path) -> dict[tuple[str, str, int, str], Measurement]:
+    main = {rung.name: rung.entry for rung in RUNGS}
+    return {
+        (item.device.name, item.rung, item.n, item.regime): item
+        for item in load_records(folder)
+        if item.m == item.n == item.k and not item.defines and main.get(item.rung) == item.entry
+    }
+
+
+def row(pair: Pair) -> dict[str, object]:
+    """A pair as a line of the table."""
+    first, second = pair.first, pair.second
+    return {
+        "rung": first.rung,
+        "size": size_name(first.m, first.n, first.k),
+        "regime": first.regime,
+        "first": first.ratio,
+        "second": None if second is None else second.ratio,
+        "difference": pair.difference,
+        "words": pair.problem,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 1 if a rung does not agree."""
+    parser = Parser(prog="python -m helpers.agreement", description="Compare two recordings of the ladder.")
+    parser.add_argument("first", nargs="?", type=Path, default=RECORD_DIR, help="default: helpers/records")
+    parser.add_argument("second", nargs="?", type=Path, default=SECOND, help=f"default: {display(SECOND)}")
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
+    return guarded(lambda: _compare(parser.parse_args(arguments)))
+
+
+def _compare(options: argparse.Namespace) -> int:
+    found = pairs(options.first, options.second, options.sizes, options.regimes)
+    for name, items in (
+        ("first", [pair.first for pair in found]),
+        ("second", [pair.second for pair in found if pair.second]),
+    ):
+        days = sorted({item.date[:10] for item in items})
+        devices = ", ".join(sorted({item.device.name for item in items}))
+        print(f"{name}: {devices}, {' and '.join(dict.fromkeys((days[0], days[-1])))}" if days else f"{name}: nothing")
+    print(line(column.cell(column.title) for column in COLUMNS))
+    for pair in found:
+        cells = row(pair)
+        print(line(column.cell(cells[column.key]) for column in COLUMNS))
+    apart = [pair for pair in found if pair.problem]
+    print(f"{len(found) - len(apart)} of {len(found)} agree within {LIMIT:.0%}")
+    return 1 if apart else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
