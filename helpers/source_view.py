@@ -119,6 +119,11 @@ def show_lines(rung: str | int | Rung, first: int, last: int) -> SourceView:
     return _view(f"kernels/{rung.path.name}, lines {first} to {last}", lines[first - 1 : last], NEW_SIGN, [])
 
 
+def show_file(path: Path, title: str, marked: Iterable[int] = ()) -> SourceView:
+    """A whole file, with some of its lines (counted from 1) marked with `>`."""
+    return _view(title, _lines(path, marked), HIT_SIGN, [])
+
+
 def show_function(name: str, file: str = "hopper.cuh") -> SourceView:
     """A function of a header beside the kernels, with its comment; long lists of registers are folded away.
 

@@ -12,8 +12,12 @@ def edit(rung: str | int, *replacements: tuple[str, str]) -> str:
 
     Raises ArgumentError if an old text is not in the kernel, or is there more than once.
     """
-    chosen = find_rung(rung)
-    text = chosen.path.read_text(encoding="utf-8")
+    path = find_rung(rung).path
+    return replace_in(path.read_text(encoding="utf-8"), path.name, *replacements)
+
+
+def replace_in(text: str, name: str, *replacements: tuple[str, str]) -> str:
+    """A text with replacements made, one after the other. name: what errors call the text; they are those of `edit`."""
     for pair in replacements:
         if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(part, str) and pair[0] for part in pair)):
             raise ArgumentError(f"replacement {pair!r} is not a pair of texts: give (old, new), the old one not empty.")
@@ -22,7 +26,7 @@ def edit(rung: str | int, *replacements: tuple[str, str]) -> str:
         if found != 1:
             places = "is not there" if found == 0 else f"is there {found} times"
             raise ArgumentError(
-                f"text {old!r} {places} in {chosen.path.name}: give text that is there once, copied from the kernel."
+                f"text {old!r} {places} in {name}: give text that is there once, copied from the kernel."
             )
         text = text.replace(old, new)
     return text

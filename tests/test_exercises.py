@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from helpers.bugs import BUGS
 from helpers.errors import ArgumentError
-from helpers.exercises import Function, KernelChange, Number, edit
+from helpers.exercises import Function, KernelChange, Number, edit, faulty
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Status
 from helpers.exercises.registry import all_exercises, find_exercise, solution_of
 from helpers.exercises.session import Session
@@ -12,6 +14,10 @@ from helpers.rungs import RUNGS
 
 EXERCISES = all_exercises()
 HINTS = ("look", "look closer", "it is 32")
+
+
+def of_kind(kind):
+    return [exercise for exercise in EXERCISES if isinstance(exercise, kind)]
 
 
 def number(**fields):
@@ -34,6 +40,12 @@ TWIN = KernelChange(
     rung=1,
     size=(33, 40, 8),
     goal=lambda emulation: None if emulation.run.totals["global_load_requests"] else "it loads nothing.",
+)
+
+KINDS = ["number", "pair", "function", "kernel", "fault"]
+LOADED = 'B[size_t(b_row) * N + column]) : 0.0f;'
+FAULT = FindTheBug.planted(
+    "no_barrier_after_loading", id="99.5", hints=HINTS, because="all threads load.", more_sizes=((64, 64, 64),)
 )
 
 
@@ -71,7 +83,7 @@ def test_solution_passes_and_skeleton_is_open(exercise):
     assert verdict.status is Status.RIGHT, verdict.words
 
 
-@pytest.mark.parametrize("exercise", [e for e in EXERCISES if isinstance(e, Number)], ids=lambda exercise: exercise.id)
+@pytest.mark.parametrize("exercise", of_kind(Number), ids=lambda exercise: exercise.id)
 def test_listed_mistakes_are_wrong(exercise):
     for wrong, words in exercise.mistakes:
         verdict = exercise.judge(wrong)
@@ -149,10 +161,23 @@ def test_near_misses_of_computed_places(done, words):
     assert words in verdict.words, verdict.words
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize("exercise", of_kind(FindTheBug), ids=lambda exercise: exercise.id)
+def test_faulty_kernels_show_a_symptom_and_their_solution_mends_it(exercise):
+    case = exercise.faulty
+    emulation = case.run()
+    assert emulation.run.reports or not emulation.verification.passed or exercise.goal(emulation)
+    assert f"{exercise.size[0]} x {exercise.size[1]}" in case.report() and case.file.read_text() == exercise.start
+    solution = solution_of(exercise)
+    assert all(old in exercise.start for old, _ in solution), "the solution is made of texts of the faulty kernel"
+    assert exercise.judge([]).words == "this is the kernel as it was: change it first."
+    assert exercise.judge(edit(exercise.rung)).status is Status.RIGHT
+
+
 # The framework
 
 
-@pytest.mark.parametrize("exercise", [number(), PAIR, ROW, TWIN], ids=["number", "pair", "function", "kernel"])
+@pytest.mark.parametrize("exercise", [number(), PAIR, ROW, TWIN, FAULT], ids=KINDS)
 @pytest.mark.parametrize("index", range(len(silly_answers())))
 def test_silly_answers_get_a_sentence(exercise, index):
     verdict = exercise.judge(silly_answers()[index])
@@ -161,7 +186,7 @@ def test_silly_answers_get_a_sentence(exercise, index):
 
 
 @pytest.mark.parametrize("answer", [..., None, (1, ...), [("a", ...)], {"TILE": ...}])
-@pytest.mark.parametrize("exercise", [number(), PAIR, ROW, TWIN], ids=["number", "pair", "function", "kernel"])
+@pytest.mark.parametrize("exercise", [number(), PAIR, ROW, TWIN, FAULT], ids=KINDS)
 def test_unanswered_gets_a_kind_sentence(exercise, answer):
     verdict = exercise.judge(answer)
     assert verdict.status is Status.OPEN
@@ -212,6 +237,58 @@ def test_kernels_run_on_the_emulator():
     assert "does not compile" in broken.words and broken.status is Status.WRONG
     demanding = KernelChange(id="99.4", hints=HINTS, because="x", rung=1, size=(8, 8, 8), goal=lambda run: "do more.")
     assert demanding.judge(swapped).words == "do more."
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("mending", [
+    (LOADED, LOADED + " __syncthreads();"),
+    [(LOADED, LOADED + "\n" + 8 * " " + "__syncthreads();")],
+    [("#pragma unroll", "__syncthreads();\n#pragma unroll")],
+    edit(2),
+])
+def test_every_right_mending_is_right(mending):
+    assert FAULT.judge(mending).status is Status.RIGHT
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("mending", "words"), [
+    ((LOADED, LOADED + " __syncwarp();"), "reports race"),
+    ((LOADED, LOADED + " if (K == 70) __syncthreads();"), "reports race"),
+    ((LOADED, LOADED + " if (tile_row < 8) __syncthreads();"), "reports race"),
+    ((LOADED, LOADED + " syncthreads();"), "does not compile"),
+    ((LOADED, LOADED.replace("0.0f", "1.0f") + " __syncthreads();"), "result is wrong"),
+    ([(LOADED, LOADED)], "as it was"),
+    ({"TILE": 16}, "does not mend it"),
+    (34, "look at line 34"),
+    (35, "look at line 35"),
+    (np.int64(31), "elsewhere than in line 31"),
+    (-1, "elsewhere than in line -1"),
+])
+def test_a_mending_that_does_not_do_is_told_why(mending, words):
+    verdict = FAULT.judge(mending)
+    assert verdict.status is Status.WRONG and words in verdict.words, verdict.words
+
+
+@pytest.mark.compiler
+def test_the_faulty_kernel_can_be_run_and_read(monkeypatch):
+    monkeypatch.setattr("helpers.exercises.registry.exercises", lambda notebook: (FAULT, ROW))
+    case = faulty("99.5")
+    assert case.report().startswith("02_smem_tiling with a fault, 40 x 48 x 70, lazy: 2 reports\nLine 31 writes")
+    assert "32 x 32 x 70, random" in case.report((32, 32, 70), schedule="random", seed=5)
+    assert "31 >         A_tile" in case.source.text and "35 \n" in case.source.text.replace("35   ", "35 ")
+    assert FAULT.start.count("__syncthreads") == 1 and "\n        \n" not in FAULT.start
+    with pytest.raises(ArgumentError, match="has no faulty kernel"):
+        faulty("99.2")
+    with pytest.raises(ArgumentError, match="does not exist"):
+        faulty("99.9")
+
+
+def test_a_bug_on_the_host_is_no_exercise():
+    host = [bug.name for bug in BUGS if not bug.edits or bug.rung_fields or bug.make_change or bug.calls_again]
+    assert host
+    for name in host:
+        with pytest.raises(ValueError, match=name):
+            FindTheBug.planted(name, id="99.5", hints=HINTS, because="x.")
 
 
 def test_edit_names_what_does_not_fit():

@@ -3,7 +3,7 @@
 import copy
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.errors import ArgumentError, BackendError, CompileError, CourseError
-from helpers.rungs import H200_SMS, find_rung
-from helpers.variants import edit, save_text
+from helpers.rungs import H200_SMS
+from helpers.variants import edit, replace_in, save_text
 
 if TYPE_CHECKING:
     from helpers.kernel import Emulation
@@ -66,6 +66,8 @@ class Exercise:
             return Verdict(Status.OPEN, words)
         except _Unchecked as unchecked:
             return Verdict(Status.UNCHECKED, str(unchecked))
+        except Wrong as wrong:
+            problem = str(wrong)
         except (Exception, SystemExit) as error:  # whatever an answer does, the reader gets a sentence
             problem = f"the answer could not be checked ({_name(error)})."
         return Verdict(Status.WRONG, problem) if problem else Verdict(Status.RIGHT, self.because)
@@ -77,6 +79,10 @@ class Exercise:
 
 class _Unchecked(Exception):
     """This machine cannot check the answer; the message says why."""
+
+
+class Wrong(Exception):
+    """The answer is none that could be checked further; the message says why."""
 
 
 class _Open(Exception):
@@ -176,9 +182,10 @@ class Function(Exercise):
 class KernelChange(Exercise):
     """A changed kernel is asked for, and run on the emulator, on any machine with a C++ compiler.
 
-    The answer is a list of replacements, (old text, new text), in the rung's kernel; or the text of a
-    whole kernel; or the path of a `.cu` file; or a dict of defines.
-    rung, entry: the kernel that it changes. size: (M, N, K) of the run. schedules: of the emulator, all are run.
+    The answer is a list of replacements, (old text, new text), in the kernel that the reader starts from; or the text
+    of a whole kernel; or the path of a `.cu` file; or a dict of defines.
+    rung, entry: the kernel that it changes. edits: what the start differs by from the rung, as (old text, new text).
+    size: (M, N, K) of the run. schedules: of the emulator, all are run.
     sms: of the GPU that is played; few, so that a persistent kernel has several tiles for each.
     goal: gets the `Emulation` and returns what is still missing, as a sentence, or None; a wrong result
     or a report is refused before it is asked.
@@ -186,22 +193,29 @@ class KernelChange(Exercise):
 
     rung: str | int
     size: tuple[int, int, int]
+    edits: tuple[tuple[str, str], ...] = ()
     goal: Callable[["Emulation"], str | None] = field(default=lambda emulation: None)
     entry: str | None = None
     schedules: tuple[str, ...] = ("lazy",)
     sms: int = H200_SMS
 
+    @property
+    def start(self) -> str:
+        """The text of the kernel that the reader starts from."""
+        return edit(self.rung, *self.edits)
+
+    def _runs(self) -> Iterator[dict[str, Any]]:
+        """Keyword arguments for `emulate`, for each run that the answer must pass."""
+        for schedule in self.schedules:
+            yield {"size": self.size, "schedule": schedule}
+
     def _problem(self, answer: Any) -> str | None:
         from helpers.kernel import emulate
 
         changes = self._changes(answer)
-        if isinstance(changes, str):
-            return changes
-        for schedule in self.schedules:
+        for run in self._runs():
             try:
-                emulation = emulate(
-                    self.rung, size=self.size, schedule=schedule, sms=self.sms, entry=self.entry, **changes
-                )
+                emulation = emulate(self.rung, sms=self.sms, entry=self.entry, **run, **changes)
             except CompileError as error:
                 return f"it does not compile: {error}"
             except BackendError as error:
@@ -218,32 +232,39 @@ class KernelChange(Exercise):
                 return missing
         return None
 
-    def _changes(self, answer: Any) -> dict[str, Any] | str:
-        """Keyword arguments for `emulate`, or what is wrong with the answer."""
-        rung = find_rung(self.rung)
+    def _changes(self, answer: Any) -> dict[str, Any]:
+        """Keyword arguments for `emulate`."""
         if isinstance(answer, dict):
-            return {"defines": answer} if answer else "the dict is empty: give a define and its value."
+            if not answer:
+                raise Wrong("the dict is empty: give a define and its value.")
+            return {"defines": answer}
+        text = self._text(answer)
+        if text == self.start:
+            raise Wrong("this is the kernel as it was: change it first.")
+        return {"file": save_text(text, self.id)}
+
+    def _text(self, answer: Any) -> str:
+        """The text of the kernel that the answer makes of the start."""
         if isinstance(answer, (tuple, list)):
             pairs = (answer,) if len(answer) == 2 and all(isinstance(part, str) for part in answer) else answer
             try:
-                text = edit(rung.name, *map(tuple, pairs))
-            except (ArgumentError, TypeError) as error:
-                return str(error) if isinstance(error, ArgumentError) else "give a list of pairs (old text, new text)."
-        elif isinstance(answer, Path) or (isinstance(answer, str) and answer.endswith(".cu") and "\n" not in answer):
+                return replace_in(self.start, "the kernel", *map(tuple, pairs))
+            except ArgumentError as error:
+                raise Wrong(str(error)) from None
+            except TypeError:
+                raise Wrong("give a list of pairs (old text, new text).") from None
+        if isinstance(answer, Path) or (isinstance(answer, str) and answer.endswith(".cu") and "\n" not in answer):
             if not Path(answer).is_file():
-                return f"the file {Path(answer).name} does not exist: give the path of a .cu file."
-            text = Path(answer).read_text(encoding="utf-8")
-        elif isinstance(answer, str) and answer.strip() and "\n" not in answer.strip():
-            return 'this is one line: give the text of the whole kernel, as `text.replace("old", "new")` makes it.'
-        elif isinstance(answer, str):
-            text = answer
-        else:
-            return f"pairs (old text, new text) or the text of a kernel are asked for, and this is {_describe(answer)}."
-        if not text.strip():
-            return "the text is empty: start from the kernel of the rung."
-        if text == rung.path.read_text(encoding="utf-8"):
-            return f"this is {rung.path.name} as it was: change it first."
-        return {"file": save_text(text, self.id)}
+                raise Wrong(f"the file {Path(answer).name} does not exist: give the path of a .cu file.")
+            answer = Path(answer).read_text(encoding="utf-8")
+        if not isinstance(answer, str):
+            asked = "pairs (old text, new text) or the text of a kernel are asked for"
+            raise Wrong(f"{asked}, and this is {_describe(answer)}.")
+        if not answer.strip():
+            raise Wrong("the text is empty: give the whole kernel.")
+        if "\n" not in answer.strip():
+            raise Wrong('this is one line: give a pair, ("old text", "new text"), or the text of the whole kernel.')
+        return answer
 
 
 def _values(answer: Any) -> tuple[float, ...] | None:

@@ -2,11 +2,15 @@
 
 import difflib
 import inspect
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
-from helpers.errors import CourseError
-from helpers.exercises.kinds import HINTS, Exercise, KernelChange, Status, edit
-from helpers.rungs import find_rung
+from helpers.errors import ArgumentError, CourseError
+from helpers.exercises.kinds import HINTS, Exercise, KernelChange, Status
+from helpers.rungs import NOTEBOOK_DIR
+
+if TYPE_CHECKING:
+    from helpers.exercises.find_the_bug import FaultyKernel
 
 
 class Session:
@@ -47,6 +51,16 @@ class Session:
             print(f"{exercise.id} solution (helpers/solutions/nb{exercise.id.split('.')[0]}.py):\n\n{text}\n")
             print(exercise.because)
 
+    def faulty(self, name: str) -> "FaultyKernel":
+        """The faulty kernel of an exercise. Raises ArgumentError if there is no such exercise, or it has none."""
+        from helpers.exercises.find_the_bug import FindTheBug
+        from helpers.exercises.registry import find_exercise
+
+        exercise = find_exercise(name)
+        if not isinstance(exercise, FindTheBug):
+            raise ArgumentError(f"exercise {name} has no faulty kernel: give one that asks for a fault.")
+        return exercise.faulty
+
 
 def _find(name: str) -> Exercise | None:
     from helpers.exercises.registry import find_exercise
@@ -59,12 +73,24 @@ def _find(name: str) -> Exercise | None:
 
 
 def _shown(exercise: Exercise, solution: Any) -> str:
-    """A solution as text: a function as its source, a kernel as its difference from the rung."""
-    if isinstance(exercise, KernelChange) and not isinstance(solution, dict):
-        path = find_rung(exercise.rung).path
-        old = path.read_text(encoding="utf-8").splitlines()
-        new = (solution if isinstance(solution, str) else edit(exercise.rung, *solution)).splitlines()
-        return "\n".join(difflib.unified_diff(old, new, path.name, "solution", lineterm="", n=1))
+    """A solution as text that can be pasted into the notebook: a function's source, else the variable's new value.
+
+    The solution of a kernel that is a whole text is shown as its difference from the text the reader starts from.
+    """
+    name = _variable(exercise)
     if inspect.isfunction(solution):
         return inspect.getsource(solution).rstrip()
-    return f"answer = {solution!r}"
+    if isinstance(exercise, KernelChange) and isinstance(solution, str):
+        old, new = exercise.start.splitlines(), solution.splitlines()
+        return "\n".join(difflib.unified_diff(old, new, "the kernel as it was", name, lineterm="", n=1))
+    if isinstance(solution, list):
+        return "\n".join((f"{name} = [", *(f"    {item!r}," for item in solution), "]"))
+    return f"{name} = {solution!r}"
+
+
+def _variable(exercise: Exercise) -> str:
+    """What the notebook calls the answer: the variable that its cell gives to `check`."""
+    notebook = NOTEBOOK_DIR.glob(f"{exercise.id.split('.')[0]}_*.ipynb")
+    text = next((path.read_text(encoding="utf-8") for path in notebook), "")
+    found = re.search(rf'check\(\\"{re.escape(exercise.id)}\\", (\w+)\)', text)
+    return found[1] if found else "answer"
