@@ -64,9 +64,8 @@ def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequ
     """
     for folder in (first, second):
         if not Path(folder).is_dir():
-            raise RecordError(
-                f"{display(folder)} is no folder: record one with `python -m helpers.record --output {display(folder)}`."
-            )
+            name = display(folder)
+            raise RecordError(f"{name} is no folder: record one with `python -m helpers.record --output {name}`.")
     found = [_recordings(folder) for folder in (first, second)]
     devices = {key[0] for key in found[1]} or {key[0] for key in found[0]}
     matched = [

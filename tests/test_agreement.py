@@ -71,7 +71,7 @@ def test_only_the_rungs_themselves_are_compared(folders) -> None:
     first, second = folders
     small = {"n": 1024, "m": 1024, "k": 1024}
     for changes in ({"entry": "matmul_uncoalesced"}, {"defines": {"X": 1}}, {"m": 512}, small):
-        write_record(replace(FIRST, **changes), first)
+        write_record(slower(replace(FIRST, **changes), 0.5), first)
     sustained = replace(FIRST, rung="10_clusters", regime="sustained")
     write_record(sustained, first)
     write_record(slower(sustained, 0.05), second)
