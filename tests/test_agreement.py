@@ -70,7 +70,7 @@ def test_a_rung_that_does_not_agree_is_named(folders, capsys, change, problem) -
 def test_only_the_rungs_themselves_are_compared(folders) -> None:
     first, second = folders
     small = {"n": 1024, "m": 1024, "k": 1024}
-    for changes in ({"entry": "matmul_uncoalesced"}, {"defines": {"X": 1}}, {"m": 512}, small):
+    for changes in ({"entry": "matmul_uncoalesced"}, {"defines": {"X": 1}}, {"m": 8192}, small):
         write_record(slower(replace(FIRST, **changes), 0.5), first)
     sustained = replace(FIRST, rung="10_clusters", regime="sustained")
     write_record(sustained, first)
