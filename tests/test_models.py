@@ -10,13 +10,14 @@ import pytest
 from helpers.errors import ArgumentError
 from helpers.models.banks import lane_phases, warp_wavefronts
 from helpers.models.coalescing import lane_addresses, warp_traffic
-from helpers.models.machine import H100_PCIE, H200
+from helpers.models.machine import H100_PCIE, H200, gpu_of
 from helpers.models.predict import predict
 from helpers.models.pyramid import pyramid
 from helpers.models.register_tile import RegisterTile
 from helpers.models.roofline import Roof, roofs
 from helpers.models.tiling import shared_loads, tile_traffic
 from helpers.models.waves import occupancy, waves
+from helpers.records import load_yardsticks
 from helpers.rungs import ROOT
 
 
@@ -302,6 +303,21 @@ def test_peaks_are_those_of_the_datasheets():
     assert H200.fp32_tflops == pytest.approx(67, rel=0.005)
     assert H100_PCIE.fp32_tflops == pytest.approx(51, rel=0.01)
     assert H200.dense_tflops == pytest.approx(132 * 4096 * 1.83e9 / 1e12, rel=0.001)
+
+
+def test_the_gpu_at_hand():
+    device = load_yardsticks().device
+    assert gpu_of(device) is H200   # the datasheet's
+    other = gpu_of(dataclasses.replace(device, name="NVIDIA H200 NVL"))   # the same chip from what its driver says
+    for name in ("sm_count", "clock_hz", "l2_bytes", "fp32_tflops", "tensor_tflops", "l2_bandwidth", "shared_bandwidth",
+                 "l1_bytes_per_sm", "shared_bytes_per_sm", "shared_bytes_per_cta", "threads_per_sm", "ctas_per_sm"):
+        assert getattr(other, name) == getattr(H200, name), name
+    assert other.hbm_bandwidth == pytest.approx(H200.hbm_bandwidth, rel=0.005)
+    assert pyramid(other)[-1].source == "computed" and pyramid(H200)[-1].source == "datasheet"
+    with pytest.raises(ArgumentError, match="compute capability 6.1"):
+        gpu_of(dataclasses.replace(device, name="old", compute_capability="6.1"))
+    with pytest.raises(ArgumentError, match="device.l2_bytes"):
+        gpu_of(dataclasses.replace(device, name="new", l2_bytes=None))
 
 
 def test_pyramid_takes_measured_bandwidths():

@@ -7,6 +7,9 @@ Core GPU Architecture whitepaper (128 fp32 lanes, 4 schedulers, 256 KB of L1 and
 
 from dataclasses import dataclass
 
+from helpers.device import CUDA_CORE_FLOP_PER_CLOCK_AND_SM, TENSOR_FLOP_PER_CLOCK_AND_SM, Device
+from helpers.errors import ArgumentError
+
 WARP = 32                # lanes
 SECTOR_BYTES = 32        # the unit in which global memory answers
 LINE_BYTES = 128         # an L1 line, four sectors
@@ -74,3 +77,52 @@ _MIB = 2**20
 H200 = Gpu("H200", 132, 1.980e9, hbm_bytes=141e9, hbm_bandwidth=4.8e12, l2_bytes=60 * _MIB, dense_tflops=989.4)
 H100_SXM = Gpu("H100 SXM", 132, 1.980e9, hbm_bytes=80e9, hbm_bandwidth=3.35e12, l2_bytes=50 * _MIB, dense_tflops=989.4)
 H100_PCIE = Gpu("H100 PCIe", 114, 1.755e9, hbm_bytes=80e9, hbm_bandwidth=2e12, l2_bytes=50 * _MIB, dense_tflops=756.0)
+
+DATASHEETS = {"NVIDIA H200": H200, "NVIDIA H100 80GB HBM3": H100_SXM, "NVIDIA H100 PCIe": H100_PCIE}
+
+# By compute capability: KiB of L1 and shared memory of an SM together, of them shared memory of an SM and of a CTA;
+# threads and CTAs of an SM (CUDA C++ Programming Guide, "Compute Capabilities").
+_SM = {
+    "7.0": (128, 96, 96, 2048, 32),
+    "7.5": (96, 64, 64, 1024, 16),
+    "8.0": (192, 164, 163, 2048, 32),
+    "8.6": (128, 100, 99, 1536, 16),
+    "8.9": (128, 100, 99, 1536, 24),
+    "9.0": (256, 228, 227, 2048, 32),
+}
+
+
+def gpu_of(device: Device) -> Gpu:
+    """The numbers of a GPU at hand: of its datasheet if it is one of DATASHEETS, else what its driver reports.
+
+    A tensor peak that is not known here is 0. Raises ArgumentError if the driver does not report enough, or the compute
+    capability is not known here.
+    """
+    if device.name in DATASHEETS:
+        return DATASHEETS[device.name]
+    capability = device.compute_capability
+    if capability not in _SM:
+        known = ", ".join(_SM)
+        raise ArgumentError(f"device is of compute capability {capability}: it must be one of {known}; give a Gpu.")
+    for name in ("max_clock_mhz", "l2_bytes", "memory_bytes", "memory_clock_mhz", "memory_bus_bits"):
+        if not getattr(device, name):
+            raise ArgumentError(f"device.{name} is not known: the driver must report it; give a Gpu.")
+    clock_hz = device.max_clock_mhz * 1e6
+    tensor = TENSOR_FLOP_PER_CLOCK_AND_SM.get(capability, 0)
+    l1, shared, shared_of_cta, threads, ctas = _SM[capability]
+    return Gpu(
+        device.name,
+        device.sm_count,
+        clock_hz,
+        hbm_bytes=device.memory_bytes,
+        hbm_bandwidth=2 * device.memory_clock_mhz * 1e6 * device.memory_bus_bits / 8,   # two transfers a clock
+        l2_bytes=device.l2_bytes,
+        dense_tflops=device.sm_count * tensor * clock_hz / 1e12,
+        fp32_lanes_per_sm=CUDA_CORE_FLOP_PER_CLOCK_AND_SM[capability] // 2,
+        tensor_flop_per_clock_sm=tensor,
+        l1_bytes_per_sm=l1 * 1024,
+        shared_bytes_per_sm=shared * 1024,
+        shared_bytes_per_cta=shared_of_cta * 1024,
+        threads_per_sm=threads,
+        ctas_per_sm=ctas,
+    )

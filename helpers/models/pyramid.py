@@ -1,14 +1,15 @@
 """The memory pyramid: the nearer to the arithmetic, the smaller and the faster.
 
-Sources: datasheet (HBM size and bandwidth); CUDA C++ Programming Guide, "Compute Capabilities" (registers and shared
-memory per SM); 'computed' bandwidths are bytes per clock and SM times SMs times the highest clock, an upper bound.
+Sources: datasheet, or what the driver says (HBM size and bandwidth); CUDA C++ Programming Guide, "Compute Capabilities"
+(registers and shared memory per SM); 'computed' bandwidths are bytes per clock and SM times SMs times the highest
+clock, an upper bound.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from helpers.errors import ArgumentError
-from helpers.models.machine import H200, Gpu
+from helpers.models.machine import DATASHEETS, H200, Gpu
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tup
         MemoryLevel("registers", registers, gpu.register_bandwidth, "computed"),
         MemoryLevel("shared memory", l1, gpu.shared_bandwidth, "computed"),
         MemoryLevel("L2", gpu.l2_bytes, gpu.l2_bandwidth, "computed"),
-        MemoryLevel("HBM", gpu.hbm_bytes, gpu.hbm_bandwidth, "datasheet"),
+        MemoryLevel("HBM", gpu.hbm_bytes, gpu.hbm_bandwidth, "datasheet" if gpu in DATASHEETS.values() else "computed"),
     )
     measured = dict(measured or {})
     names = [level.name for level in levels]
