@@ -19,7 +19,9 @@ from helpers.words import first_line
 # (989.4 TFLOP/s = 132 SMs x 4096 x 1.83 GHz); 8.0: NVIDIA A100 white paper, table 1 (312 = 108 x 2048 x 1.41).
 TENSOR_FLOP_PER_CLOCK_AND_SM = {"8.0": 2048, "9.0": 4096}
 # fp32 FLOP per clock and SM of the CUDA cores: 2 x the lanes of CUDA C++ Programming Guide, "Arithmetic Instructions".
-CUDA_CORE_FLOP_PER_CLOCK_AND_SM = {"7.0": 128, "7.5": 128, "8.0": 128, "8.6": 256, "8.9": 256, "9.0": 256}
+CUDA_CORE_FLOP_PER_CLOCK_AND_SM = {
+    "7.0": 128, "7.5": 128, "8.0": 128, "8.6": 256, "8.9": 256, "9.0": 256, "10.0": 256, "12.0": 256
+}
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons (NVML API reference, "nvmlClocksEventReasons").
 THROTTLE_REASONS = {
@@ -60,6 +62,11 @@ class Device:
     def slug(self) -> str:
         """The name as a folder: 'NVIDIA H200' -> 'nvidia-h200'."""
         return slug(self.name)
+
+    def meets(self, rule: str) -> bool:
+        """Whether its compute capability fits a rule, `'>=7.0'` or `'==9.0'`."""
+        major, minor = (int(part) for part in self.compute_capability.split("."))
+        return meets(rule, (major, minor))
 
 
 @dataclass(frozen=True)
@@ -231,26 +238,6 @@ def peak_tflops(device: Device, unit: str = "tensor", clock_mhz: float | None = 
     if clock is None:
         raise BackendError(f"The driver does not report the clock of {device.name}: pass clock_mhz.")
     return device.sm_count * rate * clock * 1e6 / 1e12
-
-
-def can_run(rule: str, device: Device | None = None) -> tuple[bool, str]:
-    """Whether a GPU satisfies a compute-capability rule such as '>=7.0' or '==9.0', and a sentence that says so.
-
-    device: the machine's own by default. Raises ArgumentError for a rule of another form.
-    """
-    match = re.fullmatch(r"(>=|==)(\d+)\.(\d+)", rule)
-    if not match:
-        raise ArgumentError(f"rule {rule!r} is not a compute-capability rule: give one such as '>=7.0' or '==9.0'.")
-    operator, needed = match[1], (int(match[2]), int(match[3]))
-    words = f"compute capability {needed[0]}.{needed[1]}" + (" or higher" if operator == ">=" else " exactly")
-    if device is None:
-        device, reason = _look()
-        if device is None:
-            return False, f"The kernel needs a GPU of {words}: {reason}"
-    major, minor = (int(part) for part in device.compute_capability.split("."))
-    fits = meets(rule, (major, minor))
-    verb = "satisfies" if fits else "does not satisfy"
-    return fits, f"{device.name} has compute capability {major}.{minor}, which {verb} {rule}: the kernel needs {words}."
 
 
 def measure_bandwidth(megabytes: int | None = None, copies: int = 20) -> Bandwidth:

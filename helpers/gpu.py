@@ -111,6 +111,24 @@ def meets(rule: str, capability: tuple[int, int]) -> bool:
     return capability == (major, minor) if rule.startswith("==") else capability >= (major, minor)
 
 
+def rule_words(rule: str) -> str:
+    """A rung's rule in words: `"7.0 or newer"`, `"exactly 9.0 (Hopper)"`."""
+    return f"exactly {rule[2:]} (Hopper)" if rule.startswith("==") else f"{rule[2:]} or newer"
+
+
+def unfit(name: str, rule: str, gpu: Gpu) -> str:
+    """Why a GPU cannot run the rung of this name and rule, a sentence without its full stop; "" if it can."""
+    if not meets(rule, gpu.capability):
+        major, minor = gpu.capability
+        needed = rule_words(rule)
+        return f"{name} needs a GPU of compute capability {needed}, and {gpu.name} has {major}.{minor}"
+    try:
+        _ = gpu.architecture
+    except BackendError as error:   # NVRTC has dropped the card, or is not there
+        return str(error).rpartition(": ")[0]
+    return ""
+
+
 def require_gpu(rung_name: str, rule: str) -> Gpu:
     """The GPU, if it can run a rung with this rule.
 
@@ -119,14 +137,9 @@ def require_gpu(rung_name: str, rule: str) -> Gpu:
     answer = probe()
     if answer.gpu is None:
         raise BackendError(answer.problem)
-    gpu = answer.gpu
-    if not meets(rule, gpu.capability):
-        needed = f"exactly {rule[2:]} (Hopper)" if rule.startswith("==") else f"{rule[2:]} or newer"
-        raise BackendError(
-            f"{rung_name} needs a GPU of compute capability {needed}, {gpu.name} has "
-            f"{gpu.capability[0]}.{gpu.capability[1]}: use the emulator, load(..., backend='emulator')."
-        )
-    return gpu
+    if problem := unfit(rung_name, rule, answer.gpu):
+        raise BackendError(f"{problem}: use the emulator, load(..., backend='emulator').")
+    return answer.gpu
 
 
 def load_function(cubin_path: Path, entry: str) -> Any:

@@ -142,6 +142,7 @@ class Kernel:
     run: reports and counters of the last launch on the emulator, None on the GPU.
     extra_arguments: what each launch passes behind its own arguments, for a variant with parameters of its own.
     sms: the SMs that a persistent rung is launched for: the GPU's own, 132 on the emulator. Another number can be set.
+    why_emulated: where there is a GPU that cannot run it, why it runs on the emulator, a sentence; else "".
     """
 
     def __init__(
@@ -154,11 +155,13 @@ class Kernel:
         self.run: EmulatorRun | None = None
         self.extra_arguments: tuple = ()
         self.sms = implementation.sms
+        self.why_emulated = ""
         self._implementation = implementation
         self._orders = TileOrders(implementation.name)
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.rung.name}.{self.entry} on {self.backend}>"
+        why = f": {self.why_emulated}" if self.why_emulated else ""
+        return f"<Kernel {self.rung.name}.{self.entry} on {self.backend}{why}>"
 
     @property
     def backend(self) -> str:
@@ -263,13 +266,17 @@ def load(
 ) -> Kernel:
     """A rung's kernel, ready to be called.
 
-    backend: `"cuda"`, `"emulator"`, or `"auto"`: the GPU if there is one that can run this rung.
+    backend: `"cuda"`, `"emulator"`, or `"auto"`: the GPU if there is one that can run this rung; the kernel's
+    `why_emulated` says why another one cannot.
     entry: another function of the file. defines: such as `{"BUFFERS": 1}`. file: another .cu file with the same
     launch, for experiments.
     Raises ArgumentError for names that don't exist, BackendError if the machine cannot run it.
     """
     found = find_rung(rung)
-    return _kernel(found, _choose_backend(found, backend), entry, defines, file)
+    reason = _unfit(found) if backend == "auto" else ""
+    kernel = _kernel(found, _choose_backend(found, "emulator" if reason else backend), entry, defines, file)
+    kernel.why_emulated = reason
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -347,10 +354,14 @@ def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:
     return f"{place}: {first.kind.replace('_', ' ')}: {first.message.rstrip('.')}{more}."
 
 
+def _unfit(rung: Rung) -> str:
+    """Why this machine's GPU cannot run a rung, a sentence; "" if it can, or if there is none."""
+    found = gpu.probe().gpu
+    problem = gpu.unfit(rung.name, rung.compute_capability, found) if found else ""
+    return f"{problem}, so it runs on the emulator." if problem else ""
+
+
 def _choose_backend(rung: Rung, backend: str) -> Backend:
-    answer = gpu.probe()
-    if backend == "auto" and not (answer.gpu and gpu.meets(rung.compute_capability, answer.gpu.capability)):
-        backend = "emulator"
     if resolve_backend(backend) == "emulator":
         return EmulatorBackend()
     return CudaBackend(gpu.require_gpu(rung.name, rung.compute_capability))

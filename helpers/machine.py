@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from helpers.errors import BackendError
-from helpers.gpu import Gpu, meets, probe
-from helpers.rungs import RUNGS
+from helpers.gpu import Gpu, probe, rule_words, unfit
+from helpers.rungs import RUNGS, Rung
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,39 @@ class Machine:
         if self.gpu is None:
             return f"No NVIDIA GPU here: kernels run on the emulator ({emulator}); speeds are recordings, labelled so."
         major, minor = self.gpu.capability
-        runs = [rung.number for rung in RUNGS if meets(rung.compute_capability, self.gpu.capability)]
-        rest = "" if len(runs) == len(RUNGS) else f", of them {len(runs)} of {len(RUNGS)} rungs"
+        card = f"{self.gpu.name}, compute capability {major}.{minor}"
+        problems = {rung: unfit(rung.name, rung.compute_capability, self.gpu) for rung in RUNGS}
+        live = [rung for rung, problem in problems.items() if not problem]
+        rest = [rung for rung, problem in problems.items() if problem]
+        if not rest:
+            return (
+                f"{card}: kernels run on it and are measured live; "
+                f"the emulator counts what they ask of memory ({emulator})."
+            )
+        if not live:
+            return (
+                f"{problems[rest[0]]}: kernels run on the emulator ({emulator}); speeds are recordings, labelled so."
+            )
         return (
-            f"{self.gpu.name}, compute capability {major}.{minor}: kernels run on it and are measured live{rest}; "
-            f"the emulator counts what they ask of memory ({emulator})."
+            f"{card}: {_span(live)} run on it and are measured live. {_span(rest)[0].upper()}{_span(rest)[1:]} run on "
+            f"the emulator ({emulator}), and their speeds are recordings, labelled so: {_needs(rest)}."
         )
+
+
+def _span(rungs: list[Rung]) -> str:
+    """`rung 5`, or `rungs 1 to 4`."""
+    first, last = rungs[0].number, rungs[-1].number
+    return f"rung {first}" if first == last else f"rungs {first} to {last}"
+
+
+def _needs(rungs: list[Rung]) -> str:
+    """What compute capability rungs need: those with the same rule together."""
+    rules = dict.fromkeys(rung.compute_capability for rung in rungs)
+    groups = [(rule, [rung for rung in rungs if rung.compute_capability == rule]) for rule in rules]
+    return " and ".join(
+        f"{_span(group)} need{'s' if len(group) == 1 else ''} compute capability {rule_words(rule)}"
+        for rule, group in groups
+    )
 
 
 def _short(compiler: str) -> str:

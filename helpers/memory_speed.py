@@ -126,7 +126,7 @@ def memory_speeds(*, live: bool = True) -> MemorySpeeds | None:
     live: whether to measure at all; False takes the recording everywhere. Raises RecordError for a damaged file.
     """
     info = device.device_info()
-    if live and info is not None and device.can_run(RULE, info)[0]:
+    if live and info is not None and info.meets(RULE):
         return MemorySpeeds(info, "live", device.now(), measure_memory(CudaTimer()))
     return recorded_speeds(info)
 

@@ -244,7 +244,7 @@ def record_yardsticks(directory: Path, timer: CudaTimer, report: Callable[[str],
     time.sleep(1.0)
     clock = timer.clock_mhz()
     bandwidth = device.measure_bandwidth()
-    found = measure_roofs(timer, report) if device.can_run(ROOF_RULE, timer.device)[0] else ()
+    found = measure_roofs(timer, report) if timer.device.meets(ROOF_RULE) else ()
     path = write_yardsticks(Yardsticks(timer.device, bandwidth, clock, device.now(), found), directory)
     shown = "-" if clock is None else f"{clock:.0f} MHz"
     report(f"{timer.device.name}: {bandwidth.gb_per_s:.0f} GB/s, idle clock {shown} -> {display(path)}")

@@ -80,7 +80,7 @@ def roofs(*, live: bool = True) -> Roofs:
     live: whether to measure at all; False takes the recording everywhere, at once.
     """
     info = device.device_info()
-    if live and info is not None and device.can_run(RULE, info)[0]:
+    if live and info is not None and info.meets(RULE):
         return Roofs(info.name, "live", device.now(), measure_roofs(CudaTimer()))
     recorded = load_yardsticks()
     if recorded is None:

@@ -46,9 +46,16 @@ class Speeds:
         return MISSING if item is None else f"{item.source} on {item.device.name}"
 
     def factor(self, label: str, over: str) -> str:
-        """How many times as fast as another one: 'a / b: 1.23'; or that it is not known."""
-        mine, other = self.tflops(label), self.tflops(over)
-        return f"{label} / {over}: " + (f"{mine / other:.3f}" if mine and other else MISSING)
+        """How many times as fast as another one: 'a / b: 1.23'; or that it is not known.
+
+        A figure measured on another card than the recorded one has no factor over it.
+        """
+        mine, other = self[label], self[over]
+        if mine is None or other is None:
+            return f"{label} / {over}: {MISSING}"
+        if mine.device.name != other.device.name:
+            return f"{label} / {over}: not to be compared, {self.origin(label)} and {self.origin(over)}"
+        return f"{label} / {over}: {mine.tflops / other.tflops:.3f}"
 
     def __str__(self) -> str:
         width = max(len(label) for label in self.measured)

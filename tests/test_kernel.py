@@ -304,7 +304,7 @@ def test_auto_is_the_gpu_only_if_it_can_run_the_rung(use_gpu):
 def test_gpu_that_is_too_old_is_refused_before_compiling(use_gpu, monkeypatch):
     monkeypatch.setattr(helpers.kernel, "compile_cubin", lambda *_: pytest.fail("compiled"))
     use_gpu(A100)
-    with pytest.raises(BackendError, match=r"compute capability exactly 9.0 \(Hopper\), NVIDIA A100 has 8.0"):
+    with pytest.raises(BackendError, match=r"compute capability exactly 9.0 \(Hopper\), and NVIDIA A100 has 8.0"):
         load(replace(find_rung(1), compute_capability="==9.0"), backend="cuda")
     with pytest.raises(BackendError, match="capability 9.0 or newer"):
         load(replace(find_rung(1), compute_capability=">=9.0"), backend="cuda")

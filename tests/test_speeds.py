@@ -44,6 +44,15 @@ def test_factors_are_of_the_medians():
     assert table.factor("half", "whole") == "half / whole: 0.500"
 
 
+def test_a_live_figure_has_no_factor_over_the_recording_of_another_card():
+    other = replace(RECORD, device=replace(RECORD.device, name="NVIDIA L4"), source="live")
+    table = Speeds({"mine": other, "theirs": RECORD})
+    words = "not to be compared, live on NVIDIA L4 and recorded on NVIDIA H200"
+    assert table.factor("mine", "theirs") == f"mine / theirs: {words}"
+    again = Speeds({"mine": replace(RECORD, source="live"), "theirs": RECORD})
+    assert again.factor("mine", "theirs") == "mine / theirs: 1.000"
+
+
 def test_wrong_labels_and_empty_tables_are_refused(recordings):
     with pytest.raises(ArgumentError, match="label 'TILED' .* naive, tiled"):
         recordings().tflops("TILED")

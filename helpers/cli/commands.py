@@ -93,6 +93,8 @@ def verify(options: argparse.Namespace, output: Output) -> int:
                 result = verify_kernel(kernel, size)
                 passed = passed and result.passed
                 output.row(asdict(result), VERIFY)
+        if kernel.why_emulated:
+            output.text(kernel.why_emulated)
     return 0 if passed else 1
 
 
@@ -174,6 +176,8 @@ def bench(options: argparse.Namespace, output: Output) -> int:
             code = 1
             continue
         output.row(flat_measurement(measurement), BENCH)
+        if measurement.source != "live" and (why := load(rung).why_emulated):
+            output.text(f"{why.rstrip('.')}, and its speed is the recorded one.")
         if options.record and measurement.source != "live":
             raise BackendError(
                 f"{options.record} was not written: this machine has no GPU to measure on, and what is shown was "

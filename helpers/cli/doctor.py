@@ -13,7 +13,7 @@ from helpers import cuda
 from helpers.cache import cache_directory
 from helpers.cli.output import Column, Output
 from helpers.errors import CourseError
-from helpers.gpu import meets, probe
+from helpers.gpu import probe, unfit
 from helpers.rungs import ROOT, RUNGS
 
 COLUMNS = (
@@ -105,7 +105,7 @@ def gpu() -> Finding:
         return Finding(False, f"{what}; speeds are shown as recorded", remedy.rstrip("."))
     found = answer.gpu
     capability = f"{found.capability[0]}.{found.capability[1]}"
-    runs = [rung for rung in RUNGS if meets(rung.compute_capability, found.capability)]
+    runs = [rung for rung in RUNGS if not unfit(rung.name, rung.compute_capability, found)]
     cuda_version = f"{found.driver // 1000}.{found.driver % 1000 // 10}"
     detail = f"{found.name}, compute capability {capability}, driver for CUDA {cuda_version}"
     if len(runs) == len(RUNGS):
