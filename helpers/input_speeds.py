@@ -1,0 +1,293 @@
+"""One kernel on zeros, on uniform and on normal inputs: the same instructions, another clock.
+
+    print(input_speeds("10_clusters", 4096))
+
+    python -m helpers.input_speeds --sizes 4096 8192 --regimes burst sustained        on a Hopper GPU: record them
+
+What a kernel computes with decides how many bits switch, hence how much power it draws, hence which clock the chip
+holds. So inputs are part of the method. These figures are no part of the ladder and have files of their own:
+records/<device>/inputs/<rung>_<size>_<regime>.json. The clock is that within the kernel (helpers.held_clock).
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from helpers import device, gpu
+from helpers.arguments import check_sizes
+from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, to_backend
+from helpers.benchmark import (
+    CHUNK_MS,
+    DROP_S,
+    SPIN_MS,
+    Bench,
+    Contender,
+    burst_together,
+    check_options,
+    launch_count,
+    require_right,
+    sustained_together,
+    toolkit,
+)
+from helpers.checks import require_integer
+from helpers.device import Device
+from helpers.entry import Parser, guarded
+from helpers.errors import ArgumentError, BackendError
+from helpers.held_clock import MOST_CTAS, SUSTAINED_S, clock_of, clocked_kernel
+from helpers.intervals import median
+from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.kernel import Kernel, load
+from helpers.records import (
+    DATE,
+    HASH,
+    MS_DIGITS,
+    RECORD_DIR,
+    REFERENCE_DEVICE,
+    REGIMES,
+    device_from_json,
+    size_name,
+    three_digits,
+)
+from helpers.rungs import Rung, find_rung
+from helpers.speeds import MISSING
+
+SCHEMA = "hopper-matmul/inputs/1"
+RUNG = "10_clusters"
+INPUTS = ("zeros", "uniform in [0, 1)", "N(0,1)")   # the last one is the benchmark's
+ROUNDS = {"burst": 5, "sustained": 3}
+TURN_S = 2.0
+
+Measure = Callable[[Kernel, int, str], Sequence["InputSpeed"]]
+
+
+@dataclass(frozen=True)
+class InputSpeed:
+    """A kernel on one kind of inputs. kernel_ms: a launch, median of each round. mhz: SM clock within the kernel."""
+
+    inputs: str
+    kernel_ms: tuple[float, ...]
+    mhz: float
+
+    def tflops(self, n: int) -> float:
+        """Of the product at M = N = K = n."""
+        return 2 * n**3 / median(self.kernel_ms) / 1e9
+
+
+@dataclass(frozen=True)
+class InputSpeeds:
+    """A kernel at M = N = K = n on each kind of inputs; `items` is empty without a GPU and a recording of this code.
+
+    device, toolkit, method: of the measurement, None and empty without one. source: 'live' or 'recorded'.
+    """
+
+    rung: str
+    code_hash: str
+    n: int
+    regime: str
+    items: tuple[InputSpeed, ...] = ()
+    device: Device | None = None
+    toolkit: Mapping[str, str | None] = field(default_factory=dict)
+    method: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+    source: str = "recorded"
+
+    def __str__(self) -> str:
+        name = f"{self.rung}, N={self.n}, {self.regime}"
+        if not self.items or self.device is None:
+            return f"{name}: {MISSING}"
+        width = max(len(item.inputs) for item in self.items)
+        lines = [
+            f"    {item.inputs:<{width}}  {three_digits(item.tflops(self.n))} TFLOP/s at {item.mhz:,.0f} MHz"
+            for item in self.items
+        ]
+        return "\n".join([f"{name}: {self.source} on {self.device.name}, {self.date[:10]}", *lines])
+
+
+def input_matrix(inputs: str, rows: int, columns: int, seed: int, backend: str) -> Any:
+    """A bf16 matrix (rows, columns) of one of `INPUTS`. Raises ArgumentError for another kind."""
+    if inputs not in INPUTS:
+        raise ArgumentError(f"inputs {inputs!r} are not known: give one of {', '.join(map(repr, INPUTS))}.")
+    if inputs == "N(0,1)":
+        return random_matrix(rows, columns, seed, backend)
+    host = empty_matrix(rows, columns, "emulator")
+    values = np.random.default_rng(seed).random((rows, columns), dtype=np.float32) if inputs != "zeros" else 0
+    host[...] = np.asarray(values, np.float32).astype(BFLOAT16)
+    return to_backend(host, backend)
+
+
+def input_speeds(
+    rung: str | int | Rung = RUNG,
+    size: int = 4096,
+    regime: str = "burst",
+    measure: Measure | None = None,
+    directory: Path | None = None,
+    *,
+    live: bool = True,
+) -> InputSpeeds:
+    """Measure a rung on each kind of inputs, in turn, or take the recording of this very code. A live burst takes 20 s.
+
+    measure: does it on a GPU; tests pass one that needs none. directory: of the recordings, helpers/records by default.
+    live: whether to measure at all; False takes the recording everywhere, at once.
+    Raises ArgumentError for a size or a regime that does not fit, BenchmarkRefused if a result is wrong.
+    """
+    require_integer("size", size, 1)
+    check_options(regime, None, 0.0, 1.0)
+    kernel, n = load(rung), int(size)
+    check_sizes(kernel.rung, n, n, n)
+    if live and (measure is not None or kernel.backend == "cuda"):
+        items = tuple((measure or measure_inputs)(kernel, n, regime))
+        info = device.device_info()
+        if info is None:
+            raise BackendError(f"The GPU went away while it was measured: {device.no_device_reason()}")
+        method = {"rounds": len(items[0].kernel_ms), "order": "in turn, swapped each round", "seed": 0}
+        return InputSpeeds(
+            kernel.rung.name, kernel.code_hash, n, regime, items, info, toolkit(), method, device.now(), "live"
+        )
+    found = find_inputs(kernel.rung, n, regime, kernel.code_hash, directory)
+    return found or InputSpeeds(kernel.rung.name, kernel.code_hash, n, regime)
+
+
+def measure_inputs(kernel: Kernel, n: int, regime: str) -> list[InputSpeed]:
+    """Measure a kernel on the GPU at M = N = K = n. Raises BenchmarkRefused if it is wrong on one of the inputs."""
+    with Bench() as bench:
+        bench.require_verified(kernel)
+        matrices = [[input_matrix(inputs, n, n, seed, "cuda") for seed in (0, 1)] for inputs in INPUTS]
+        contenders = []
+        for inputs, (A, B) in zip(INPUTS, matrices, strict=True):
+            C = empty_matrix(n, n, "cuda")
+            contender = Contender(f"{kernel.rung.name} on {inputs}", kernel.prepared(A, B, C), C)
+            contender.launch()
+            require_right(contender, A, B, "before it was timed")
+            contenders.append(contender)
+        # Normal inputs have the place that cuBLAS has in the benchmark: a turn in each round.
+        *others, last = [contender.launch for contender in contenders]
+        if regime == "burst":
+            results = burst_together(bench.timer, others, last, ROUNDS[regime])
+        else:
+            results = sustained_together(bench.timer, others, last, ROUNDS[regime], TURN_S)
+        rounds = [*(result.samples.kernel_ms for result in results), results[0].samples.cublas_ms]
+        found = []
+        for inputs, (A, B), samples in zip(INPUTS, matrices, rounds, strict=True):
+            kernel_ms = tuple(median(item) for item in samples)
+            mhz = _held_mhz(bench.timer, kernel, A, B, regime, median(kernel_ms))
+            found.append(InputSpeed(inputs, kernel_ms, mhz))
+        return found
+
+
+def _held_mhz(timer: Any, kernel: Kernel, A: Any, B: Any, regime: str, ms: float) -> float:
+    """The clock within the last of the launches of a burst or a turn, MHz."""
+    import cupy
+
+    clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
+    launch = clocked_kernel(kernel, clocks).prepared(A, B, empty_matrix(A.shape[0], B.shape[1], "cuda"))
+    timer.burst(launch, 1, 0.0, SPIN_MS)
+    if regime == "burst":
+        timer.burst(launch, launch_count(ms), 1.0, SPIN_MS)
+    else:
+        timer.turn(launch, SUSTAINED_S, DROP_S, max(1, round(CHUNK_MS / ms)))
+    gpu.synchronize()
+    return clock_of(clocks.get())
+
+
+def find_inputs(
+    rung: Rung, n: int, regime: str, code_hash: str | None = None, directory: Path | None = None
+) -> InputSpeeds | None:
+    """The newest record of a rung, of the reference GPU if there is one, or None. Raises RecordError for a damaged one.
+
+    code_hash: only of this very code.
+    """
+    paths = sorted(Path(directory or RECORD_DIR).glob(f"*/inputs/{_file_name(rung.name, n, regime)}"))
+    found = [from_json(read_json(path), path) for path in paths]
+    fitting = [item for item in found if code_hash in (None, item.code_hash)]
+    return max(fitting, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
+
+
+def write_inputs(speeds: InputSpeeds, directory: Path | None = None) -> Path:
+    """Write what was measured to its place in one step; an older record there is replaced.
+
+    Raises RecordError if a damaged file is in the way or the folder cannot be written.
+    """
+    if speeds.device is None or not speeds.items:
+        raise ArgumentError("speeds holds no measurement: measure on a GPU first.")
+    data = {
+        "schema": SCHEMA,
+        "rung": speeds.rung,
+        "code_hash": speeds.code_hash,
+        "device": asdict(speeds.device),
+        "toolkit": dict(speeds.toolkit),
+        "n": speeds.n,
+        "regime": speeds.regime,
+        "method": dict(speeds.method),
+        "inputs": [
+            {
+                "inputs": item.inputs,
+                "kernel_ms": [round(ms, MS_DIGITS) for ms in item.kernel_ms],
+                "mhz": round(item.mhz, 1),
+            }
+            for item in speeds.items
+        ],
+        "date": speeds.date,
+    }
+    folder = Path(directory or RECORD_DIR) / speeds.device.slug / "inputs"
+    return write_json(folder / _file_name(speeds.rung, speeds.n, speeds.regime), data, from_json)
+
+
+def _file_name(rung: str, n: int, regime: str) -> str:
+    return f"{rung}_{size_name(n, n, n)}_{regime}.json"
+
+
+def from_json(data: Any, path: Path) -> InputSpeeds:
+    """The speeds in a JSON object. Raises RecordError naming the file and the key that does not fit."""
+    top = Fields(data, path)
+    top.choice("schema", (SCHEMA,))
+    items = tuple(
+        InputSpeed(
+            item.choice("inputs", INPUTS),
+            tuple(ms for ms in item.numbers("kernel_ms") if ms is not None),
+            item.number("mhz"),
+        )
+        for item in top.objects("inputs")
+    )
+    if tuple(item.inputs for item in items) != INPUTS or not all(item.kernel_ms for item in items):
+        top.fail("inputs", "lacks some", f"one with times for each of {', '.join(INPUTS)}, in this order")
+    return InputSpeeds(
+        rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '07_pipelining'"),
+        code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
+        n=top.integer("n", 1),
+        regime=top.choice("regime", REGIMES),
+        items=items,
+        device=device_from_json(top.object("device")),
+        toolkit=top.scalars("toolkit"),
+        method=dict(top.object("method").data),
+        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = Parser(prog="python -m helpers.input_speeds", description="Record a rung on several kinds of inputs.")
+    parser.add_argument("--rung", default=RUNG)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[4096], metavar="N", help="M = N = K")
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
+    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    return guarded(lambda: _record(parser.parse_args(arguments)))
+
+
+def _record(options: argparse.Namespace) -> int:
+    rung = find_rung(options.rung)
+    if load(rung).backend != "cuda":
+        raise BackendError(f"The inputs of {rung.name} can only be measured on a GPU that runs it: find one.")
+    for size in options.sizes:
+        for regime in options.regimes:
+            speeds = input_speeds(rung, size, regime)
+            print(f"{speeds}\n-> {display(write_inputs(speeds, options.output))}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
