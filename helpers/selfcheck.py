@@ -21,6 +21,7 @@ import numpy as np
 from helpers import device, gpu
 from helpers.arrays import empty_matrix, random_matrix
 from helpers.benchmark import Bench, BenchmarkRefused, Contender, benchmark, measure, require_right, toolkit
+from helpers.cublas_torch import compare, import_torch
 from helpers.cuda import code_hash, compile_cubin
 from helpers.errors import CourseError
 from helpers.intervals import median
@@ -157,27 +158,12 @@ def _cublas_fast(bench: Bench) -> str:
     hidden = max(burst.queue_ms for burst in ours)
     text = f"{tflops:.1f} TFLOP/s at 4096, clock {ours[-1].sm_clock_mhz:.0f} MHz, queueing took {hidden:.3f} ms"
     plan.close()
-    try:
-        import torch
-    except ImportError:
+    torch = import_torch()
+    if torch is None:
         return f"{text}; torch is not installed, so not compared"
-    a, b = torch.randn(size, size, device="cuda").bfloat16(), torch.randn(size, size, device="cuda").bfloat16()
-    c = torch.empty_like(a)
-    theirs = []
-    for _ in range(4):
-        torch.cuda.synchronize()
-        time.sleep(1.0)
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(1_000_000)
-        start.record()
-        for _ in range(16):
-            torch.mm(a, b, out=c)
-        end.record()
-        torch.cuda.synchronize()
-        theirs.append(start.elapsed_time(end) / 16)
-    torch_tflops = 2 * size**3 / median(theirs[1:]) / 1e9
-    _require(tflops > 0.97 * torch_tflops, f"{text}, but torch reaches {torch_tflops:.1f}")
-    return f"{text}; torch {torch_tflops:.1f}"
+    found = compare(bench, size, torch, rounds=4)
+    _require(found.no_slower, f"{text}; {found}")
+    return f"{text}; {found}"
 
 
 def _rungs() -> str:
@@ -236,7 +222,7 @@ def _refused(bench: Bench) -> str:
         out.view(np.uint16)[3, 5] = 0
 
     fake = SimpleNamespace(rung=good.rung, entry=good.entry, code_hash=good.code_hash, defines={}, backend="cuda")
-    kernel: Any = type("Wrong", (), {"__call__": lambda self, A, B, out: wrong(A, B, out), **vars(fake)})()
+    kernel: Any = type("Wrong", (), {"prepared": lambda self, A, B, out: lambda: wrong(A, B, out), **vars(fake)})()
     try:
         measure(bench, kernel, (512, 512, 512), "burst", 1, 0.0)
     except BenchmarkRefused as error:

@@ -28,12 +28,13 @@ DISTRIBUTIONS = {
     "cupy_backends": "cupy-cuda13x",
     "cuda": "cuda-bindings",
     "jupyter_client": "nbclient",   # nbclient requires it
+    "mistune": "jupyterlab",        # jupyterlab requires nbconvert, which requires mistune
     "nvidia": "nvidia-cuda-nvrtc",
     "pynvml": "nvidia-ml-py",
     "yaml": "pyyaml",
 }
 # Imported only where a developer happens to have them; the module says what it does without.
-OPTIONAL = {"helpers/selfcheck.py": {"torch"}}
+OPTIONAL = {"helpers/cublas_torch.py": {"torch"}}
 
 
 def tracked_files() -> list[Path]:
