@@ -1,0 +1,97 @@
+"""Bound, measured and what lies between them, a row for each rung."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from helpers.errors import ArgumentError
+from helpers.models.gap import CLOCK, Gap
+from helpers.models.predict import number
+from helpers.plots.figure import CARD, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+
+_ROW, _HEAD, _FOOT = 0.40, 1.20, 0.62   # inches
+_REST = "the rest"
+_COLORS = {   # of the parts, in the order of the key; told apart by lightness and hatch
+    "places": (SKY, ""),
+    "turns": (YELLOW, "///"),
+    "beginning and end": (YELLOW, ""),
+    CLOCK: (VERMILLION, ""),
+    _REST: (PALE, "..."),
+}
+_OTHER = (SKY, "xx")
+
+
+def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
+    """A bar for each rung: its bound is 100%, dark what is measured, and the parts of the gap from right to left.
+
+    Where the parts together are more than the gap, those drawn last are cut off at the measured speed. Raises
+    ArgumentError without gaps.
+    """
+    if not gaps:
+        raise ArgumentError("gaps is empty: give at least one, from helpers.gaps.explain_gap.")
+    heading = title or "From the bound to what is measured"
+    with style():
+        height = _HEAD + _ROW * len(gaps) + _FOOT
+        picture = new_picture(9.4, height)
+        axes = picture.add_axes((0.235, _FOOT / height, 0.475, _ROW * len(gaps) / height))
+        axes.set(xlim=(0, 1), ylim=(len(gaps) - 0.5, -0.5))
+        used: list[str] = []
+        for row, gap in enumerate(gaps):
+            _draw_row(axes, row, gap, used)
+        axes.set_yticks(range(len(gaps)), [gap.name.split(",")[0] for gap in gaps])
+        axes.tick_params(axis="y", length=0)
+        shares = (0, 0.25, 0.5, 0.75, 1)
+        axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
+        axes.set_xlabel("of the lowest bound")
+        axes.spines[["left", "bottom"]].set_visible(False)
+        picture.text(0.015, 1 - 0.27 / height, heading, fontsize=12.5, fontweight="bold", va="center")
+        right = axes.get_position().x1 + 0.012
+        picture.text(right, 1 - 1.05 / height, "bound, TFLOP/s", va="center", fontweight="bold")
+        _key(picture, 1 - 0.66 / height, [name for name in dict.fromkeys([*_COLORS, *used]) if name in used])
+        parts = "; ".join(_words(gap) for gap in gaps)
+        picture.alt = f"{heading}. {parts}."
+    return picture
+
+
+def _draw_row(axes: Axes, row: int, gap: Gap, used: list[str]) -> None:
+    end = min(gap.share, 1.0)
+    place = 1.0
+    for loss in gap.losses:
+        begin = max(end, place * loss.factor)
+        if place - begin > 0.003:
+            _bar(axes, row, begin, place, *_COLORS.get(loss.name, _OTHER))
+            used.append(loss.name)
+        place = begin
+    if place - end > 0.003:
+        _bar(axes, row, end, place, *_COLORS[_REST])
+        used.append(_REST)
+    _bar(axes, row, 0, end, NAVY, "")
+    axes.text(end - 0.015, row, number(gap.measured), ha="right", va="center", color=CARD, fontweight="bold")
+    axes.text(1.025, row - 0.02, number(gap.bound.tflops), va="center")
+    axes.text(1.155, row - 0.02, gap.bound.name, va="center", fontsize=10)
+
+
+def _bar(axes: Axes, row: int, begin: float, end: float, color: str, hatch: str) -> None:
+    axes.barh(row, end - begin, 0.62, left=begin, color=color, hatch=hatch, edgecolor=INK, lw=0.8)
+
+
+def _key(picture: Picture, y: float, names: Sequence[str]) -> None:
+    height = picture.get_figheight()
+    x = 0.015
+    for name in ["measured", *names]:
+        color, hatch = (NAVY, "") if name == "measured" else _COLORS.get(name, _OTHER)
+        box = Rectangle((x, y - 0.075 / height), 0.018, 0.15 / height, transform=picture.transFigure)
+        box.set(facecolor=color, edgecolor=INK, lw=0.8, hatch=hatch)
+        picture.add_artist(box)
+        words = f"{name}, TFLOP/s" if name == "measured" else name
+        picture.text(x + 0.024, y, words, va="center")
+        x += 0.052 + 0.0098 * len(words)
+
+
+def _words(gap: Gap) -> str:
+    losses = ", ".join(f"{loss.name} {loss.factor:.2f}" for loss in gap.losses)
+    return (
+        f"{gap.name}: bound {number(gap.bound.tflops)} ({gap.bound.name}), {gap.origin} {number(gap.measured)}, "
+        f"{gap.share:.0%}: {losses}{', ' if losses else ''}{_REST} {gap.rest:.2f}"
+    )

@@ -1,0 +1,113 @@
+"""Bound, measured, gap: the parts against counts by brute force, and their picture."""
+
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+from helpers.errors import ArgumentError
+from helpers.gaps import explain_gap, rounds
+from helpers.held_clock import Clocked
+from helpers.models.gap import Gap, Loss
+from helpers.models.machine import H100_PCIE, H200
+from helpers.models.persistence import Grid, grid_clocks, play_tiles
+from helpers.models.predict import Bound, predict
+from helpers.plots import figure
+from helpers.plots.gaps import gap_chart
+from helpers.records import find_record
+from helpers.rungs import RUNGS
+
+
+def recorded(number, n=4096, entry=None):
+    return find_record(number, n, n, n, entry=entry)
+
+
+def parts(gap):
+    return {loss.name: loss for loss in gap.losses}
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("size", [(1024, 1024), (4096, 4096), (8192, 8192), (3072, 5632)])
+@pytest.mark.parametrize("gpu", [H200, H100_PCIE], ids=lambda gpu: gpu.name)
+def test_rounds_by_dealing_out_every_tile(rung, size, gpu):
+    m, n = size
+    ctas_per_sm = {1: 2, 2: 2, 6: 2}.get(rung.number, 1)
+    tiles = math.ceil(m / rung.tile[0]) * math.ceil(n / rung.tile[1])
+    if rung.persistent:   # CTA b takes tiles b, b + slots, ...
+        slots = rung.grid(m, n, gpu.sm_count)[0]
+        most = max(len(range(cta, tiles, slots)) for cta in range(slots))
+    else:                 # as many as fit, then as many again
+        slots, most, left = gpu.sm_count * ctas_per_sm, 0, tiles
+        while left > 0:
+            most, left = most + 1, left - slots
+    assert rounds(rung, m, n, gpu) == (most, slots)
+
+
+def test_the_parts_and_the_rest_make_the_whole_gap():
+    for item in (recorded(rung.number) for rung in RUNGS):
+        gap = explain_gap(Clocked(item, 1750.0))
+        assert gap.bound.tflops * gap.explained * gap.rest == pytest.approx(item.tflops)
+        assert gap.share == pytest.approx(predict(item.rung, entry=item.entry).gap(item.tflops))
+
+
+def test_parts_by_hand():
+    gap = explain_gap(Clocked(recorded(9), 1782.0))
+    assert parts(gap)["places"].factor == pytest.approx(512 / (4 * 132))
+    assert parts(gap)["beginning and end"].factor == pytest.approx(play_tiles(4, 64).busy)
+    assert parts(gap)["clock"].factor == pytest.approx(0.9)
+    alone = 4096**2 / (Grid(4096, 4096, 132).tiles * 128 * 256) * 64 * 2 * 512   # clocks of a tile's multiplying
+    one_by_one = grid_clocks(Grid(4096, 4096, 132), 64, persistent=False)
+    assert parts(explain_gap(recorded(8)))["beginning and end"].factor == pytest.approx(4 * alone / one_by_one)
+    naive = explain_gap(recorded(1))
+    assert parts(naive)["turns"].factor == pytest.approx(predict(1).in_turn / predict(1).limit.tflops)
+    assert parts(naive)["clock"].factor > 0.999   # a CUDA-core kernel: the clock right after it
+    small = explain_gap(recorded(3, 1024))
+    assert parts(small)["places"].factor == pytest.approx(32 / 132)
+
+
+def test_what_the_cluster_saves():
+    nine, ten = (parts(explain_gap(recorded(number)))["beginning and end"].factor for number in (9, 10))
+    assert nine < ten < 1   # its stores run under the next tile, but the last one and a longer start remain
+
+
+def test_in_words():
+    words = str(explain_gap(recorded(10)))
+    assert words.startswith("10_clusters, N=4096, burst: bound 1,071 TFLOP/s (tensor cores), recorded on NVIDIA H200")
+    assert "4 rounds of 128 CTAs on 132 SMs (counted)" in words and "which is not recorded" in words
+    assert "which is not recorded" not in str(explain_gap(Clocked(recorded(10), 1750.0)))
+    assert "some of them overlap" in str(explain_gap(recorded(1)))
+    live = str(explain_gap(replace(recorded(1, entry="matmul_uncoalesced"), source="live")))
+    assert live.startswith("matmul_uncoalesced, N=4096, burst") and "measured live" in live
+
+
+def test_refusals():
+    with pytest.raises(ArgumentError, match="STAGES"):
+        explain_gap(replace(recorded(7), defines={"STAGES": 2}))
+    with pytest.raises(ArgumentError, match="factor of 'x' is 1.2"):
+        Loss("x", 1.2, "", "counted")
+    with pytest.raises(ArgumentError, match="source of 'x' is 'guessed'"):
+        Loss("x", 0.5, "", "guessed")
+    with pytest.raises(ArgumentError, match="gaps is empty"):
+        gap_chart([])
+
+
+ODD = Gap("odd, N=1", Bound("tensor cores", 100.0, ""), 50.0, "made up", (Loss("luck", 0.9, "none", "modelled"),))
+DRAWN = {
+    "all": (lambda: gap_chart([explain_gap(recorded(rung.number)) for rung in RUNGS]), "03_register_tiling, N=4096, "),
+    "one": (lambda: gap_chart([ODD], "Odd"), "50%: luck 0.90, the rest 0.56."),
+    "no losses": (lambda: gap_chart([replace(ODD, losses=())]), "50%: the rest 0.50."),
+    "above its bound": (lambda: gap_chart([replace(ODD, measured=120.0)]), "120%"),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_pictures(name):
+    draw, sentence = DRAWN[name]
+    start = time.process_time()
+    picture = draw()
+    data = figure.png(picture)
+    assert time.process_time() - start < 3 and len(data) < 200_000
+    assert figure.overlaps(picture) == [] and sentence in picture.alt
+
+
