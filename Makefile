@@ -8,7 +8,7 @@ PY := .venv/bin/python
 unexport PYTHONPATH PYTHONHOME MPLBACKEND
 
 .DEFAULT_GOAL := all
-.PHONY: all setup notebooks ladder test soak sanitize lint lab record browser clean help
+.PHONY: all setup notebooks ladder test soak sanitize lint lab slides record browser clean help
 
 all: notebooks ladder  ## set up, run every notebook into build/notebooks, draw build/ladder.png
 
@@ -35,6 +35,9 @@ lint: setup  ## check the style of the Python code and of the notebooks
 
 lab: setup  ## open JupyterLab on the first notebook
 	$(PY) -m jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks/01_coalescing.ipynb
+
+slides: setup  ## slides of all notebooks in build/slides, each a file that needs no network
+	$(PY) -m helpers slides
 
 record: setup  ## measure the whole ladder again (needs a Hopper GPU)
 	$(PY) -m helpers.record

@@ -310,6 +310,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return code
 
 
+def slides(options: argparse.Namespace, output: Output) -> int:
+    """Write the slides of notebooks, with the outputs that they have."""
+    from helpers.slides import export
+
+    for path in [notebook(name) for name in options.notebooks] or existing_notebooks():
+        target = export(path, options.output_dir)
+        output.rows.append({"notebook": path.name, "output": shown(target), "bytes": target.stat().st_size})
+        output.text(shown(target))
+    return 0
+
+
 def existing_notebooks() -> list[Path]:
     """The notebooks of all rungs. Raises ArgumentError if one is missing."""
     missing = [shown(rung.notebook) for rung in RUNGS if not rung.notebook.is_file()]

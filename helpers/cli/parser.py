@@ -67,6 +67,11 @@ def build_parser() -> argparse.ArgumentParser:
     results = BUILD / "notebooks"
     run.add_argument("--output-dir", type=Path, default=results, metavar="DIR", help="default: build/notebooks")
 
+    slides = command("slides", commands.slides, "slides from notebooks, as HTML that needs no network")
+    slides.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a file, or a rung; default: all")
+    folder = BUILD / "slides"
+    slides.add_argument("--output-dir", type=Path, default=folder, metavar="DIR", help="default: build/slides")
+
     command("doctor", doctor, "what is missing on this machine, and the line to type")
     return parser
 
