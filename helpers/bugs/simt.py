@@ -26,6 +26,15 @@ BUGS: tuple[Bug, ...] = (
         edits=(("C[size_t(row) * N + column] =", "C[size_t(column) * M + row] ="),),
     ),
     Bug(
+        name="rows_of_b_as_long_as_a",
+        rung=1,
+        fault="the rows of B are taken to be as long as those of A",
+        why="Right for square matrices. Else each step of k reads from another place than B's row k.",
+        reports=(("out_of_bounds", "past the end of B"),),
+        size=(40, 33, 70),
+        edits=(("B[size_t(k) * N + column]", "B[size_t(k) * K + column]"),),
+    ),
+    Bug(
         name="no_barrier_after_loading",
         rung=2,
         fault="no __syncthreads between loading a tile and reading it",
@@ -62,6 +71,18 @@ BUGS: tuple[Bug, ...] = (
         edits=(("row < M && a_column < K ?", "row < M ?"),),
     ),
     Bug(
+        name="left_before_the_barrier",
+        rung=2,
+        fault="threads beyond C leave at the start, as they do in 01_coalescing",
+        why="They never come to the barriers, and bring no elements for the others.",
+        reports=(("barrier_divergence", "all threads of a CTA must come"),),
+        size=(64, 48, 64),
+        edits=(
+            ("    float sum = 0.0f;\n", "    if (row >= M || column >= N) return;\n\n    float sum = 0.0f;\n"),
+            ("    if (row < M && column < N) C[", "    C["),
+        ),
+    ),
+    Bug(
         name="no_barrier_in_big_tiles",
         rung=3,
         fault="no __syncthreads between reading a tile and loading the next",
@@ -78,6 +99,15 @@ BUGS: tuple[Bug, ...] = (
         reports=(("out_of_bounds", "past the end of"),),
         size=_TILE,
         edits=(("B_tile[to_box * BOX_CHUNKS +", "B_tile[to_box * BN * ROW_CHUNKS +"),),
+    ),
+    Bug(
+        name="stored_as_neighbours",
+        rung=3,
+        fault="a thread's two chunks are computed four apart, and stored side by side",
+        why="Every sum is right, and half of them or more lie in the wrong columns of C.",
+        reports=((VERIFY, "column 8 holds what belongs to column 32"),),
+        size=_TILE,
+        edits=(("box * ROW_CHUNKS + thread_chunk + 4 * j] =", "box * ROW_CHUNKS + TN * thread_chunk + j] ="),),
     ),
     Bug(
         name="swizzled_when_read_only",

@@ -93,6 +93,18 @@ BUGS: tuple[Bug, ...] = (
         edits=(("        __syncthreads();\n        if", "        if"),),
     ),
     Bug(
+        name="loads_beyond_k",
+        rung=5,
+        fault="all buffers are filled at the start, even if K has fewer steps",
+        why="A copy that nobody waits for may land after the CTA has ended, in the memory of the next one.",
+        reports=(
+            ("exit_unwaited", "is on its way into its shared memory"),
+            ("exit_unwaited", "no thread has waited for the last data of full[1]"),
+        ),
+        size=(128, 256, 64),
+        edits=(("step < BUFFERS && step < steps; ++step", "step < BUFFERS; ++step"),),
+    ),
+    Bug(
         name="map_not_swizzled",
         rung=5,
         fault="the tensor map of A has no swizzle, and the kernel reads swizzled rows",
