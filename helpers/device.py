@@ -86,6 +86,26 @@ class Telemetry:
 
 
 @dataclass(frozen=True)
+class BoardState:
+    """How a GPU is set up and who else uses it, as NVML says now; a value that it does not give is None.
+
+    power_limit_w, default_limit_w: enforced, and as the board came. sm_clock_mhz: now. set_clock_mhz: the clock that
+    applications are given (the highest one, unless somebody has set it). busy_pct: share of the last moments in which
+    kernels of anybody ran. processes: that hold memory of the GPU, this one included where it does. mig: whether the
+    GPU is cut into slices. throttle_reasons: as in Telemetry.
+    """
+
+    power_limit_w: float | None = None
+    default_limit_w: float | None = None
+    sm_clock_mhz: float | None = None
+    set_clock_mhz: float | None = None
+    busy_pct: float | None = None
+    processes: int | None = None
+    mig: bool | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Bandwidth:
     """Measured bandwidth of the device memory.
 
@@ -203,6 +223,30 @@ class PowerMeter:
             sm_clock_nvml_mhz=None if clock is None else float(clock),
             throttle_reasons=None if bits is None else reason_names(bits),
             reason=f"NVML does not report {', '.join(missing)} on this GPU" if missing else None,
+        )
+
+
+    def state(self) -> BoardState:
+        """How the GPU is set up. Ask when nothing of your own runs on it, then `busy_pct` is of others."""
+        nvml, handle = self._nvml, self._handle
+
+        def ask(name: str, *arguments: Any) -> Any:
+            return _ask(nvml, handle, lambda: getattr(nvml, name)(handle, *arguments))
+
+        limit, default = ask("nvmlDeviceGetEnforcedPowerLimit"), ask("nvmlDeviceGetPowerManagementDefaultLimit")
+        sm = None if nvml is None else nvml.NVML_CLOCK_SM
+        now, chosen = ask("nvmlDeviceGetClockInfo", sm), ask("nvmlDeviceGetApplicationsClock", sm)
+        busy, processes = ask("nvmlDeviceGetUtilizationRates"), ask("nvmlDeviceGetComputeRunningProcesses")
+        mig = ask("nvmlDeviceGetMigMode")   # (now, after a restart)
+        return BoardState(
+            power_limit_w=None if limit is None else limit / 1000,
+            default_limit_w=None if default is None else default / 1000,
+            sm_clock_mhz=None if now is None else float(now),
+            set_clock_mhz=None if chosen is None else float(chosen),
+            busy_pct=None if busy is None else float(busy.gpu),
+            processes=None if processes is None else len(processes),
+            mig=None if mig is None else bool(mig[0]),
+            throttle_reasons=self.read().throttle_reasons,
         )
 
 

@@ -46,6 +46,11 @@ class FakeNvml:
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetClockInfo": 1455,
             "nvmlDeviceGetCurrentClocksEventReasons": self.reasons,
+            "nvmlDeviceGetPowerManagementDefaultLimit": 700000,
+            "nvmlDeviceGetApplicationsClock": 1980,
+            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=37, memory=2),
+            "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=7), SimpleNamespace(pid=8)],
+            "nvmlDeviceGetMigMode": (0, 0),
         }
 
         def call(*arguments):
@@ -142,6 +147,31 @@ def test_power_meter_says_what_is_missing():
     assert reading.reason == "NVML does not report power, throttle reasons on this GPU"
     lost = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",))).read()
     assert lost.power_w is None and lost.reason == "NVML does not know this GPU"
+
+
+def test_the_state_of_the_board_is_what_nvml_says():
+    state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).state()
+    assert state == device.BoardState(700.0, 700.0, 1455.0, 1980.0, 37.0, 2, False, ("sw_power_cap",))
+    broken = ("nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetApplicationsClock")
+    state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).state()
+    assert (state.mig, state.processes, state.set_clock_mhz, state.busy_pct) == (None, None, None, 37.0)
+    lost = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",)))
+    assert lost.state() == device.BoardState()
+
+
+@pytest.mark.parametrize(
+    ("capability", "sms", "mhz", "memory", "words"),
+    [
+        ("9.0", 132, 1980.0, 150e9, "of the H200 SXM's kind"), ("9.0", 132, 1980.0, 85e9, "of the H100 SXM's kind"),
+        ("9.0", 114, 1755.0, 85e9, "of the H100 PCIe's kind"), ("9.0", 132, 1785.0, 150e9, "of the H200 PCIe's kind"),
+        ("9.0", 78, 1980.0, 102e9, "an H20 or another chip with few SMs"), ("9.0", 60, 1980.0, 75e9, "a slice of"),
+        ("9.0", 132, None, None, "of the H100's kind"), ("8.0", 108, 1410.0, 80e9, ""),
+    ],
+)
+def test_boards_are_told_apart_by_what_the_driver_reports(capability, sms, mhz, memory, words):
+    """The name is the same for all: it is not what tells them apart."""
+    found = device.board(Device("NVIDIA H100", capability, sms, mhz, memory_bytes=memory and int(memory)))
+    assert found.startswith(words) and bool(found) == bool(words)
 
 
 def test_power_meter_without_nvml_gives_a_reason(monkeypatch):

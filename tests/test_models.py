@@ -314,6 +314,13 @@ def test_the_gpu_at_hand():
         assert getattr(other, name) == getattr(H200, name), name
     assert other.hbm_bandwidth == pytest.approx(H200.hbm_bandwidth, rel=0.005)
     assert pyramid(other)[-1].source == "computed" and pyramid(H200)[-1].source == "datasheet"
+    for changes in ({"sm_count": 60}, {"max_clock_mhz": 1785.0}, {"memory_bytes": 96_000_000_000}):
+        slice_of_it = gpu_of(dataclasses.replace(device, **changes))   # the name alone is no datasheet
+        assert slice_of_it is not H200 and slice_of_it.name == "NVIDIA H200"
+        assert slice_of_it.sm_count == changes.get("sm_count", 132)
+        assert slice_of_it.clock_hz == changes.get("max_clock_mhz", 1980.0) * 1e6
+    unsaid = dataclasses.replace(device, max_clock_mhz=None, memory_bytes=None)
+    assert gpu_of(unsaid) is H200
     with pytest.raises(ArgumentError, match="compute capability 6.1"):
         gpu_of(dataclasses.replace(device, name="old", compute_capability="6.1"))
     with pytest.raises(ArgumentError, match="device.l2_bytes"):

@@ -92,14 +92,26 @@ _SM = {
 }
 
 
+def _agrees(gpu: Gpu, device: Device) -> bool:
+    """Whether the driver reports what the datasheet says; what it does not report may be so. Memory: within a tenth."""
+    return (
+        device.sm_count == gpu.sm_count
+        and abs((device.max_clock_mhz or gpu.clock_hz / 1e6) * 1e6 / gpu.clock_hz - 1) < 0.005
+        and abs((device.memory_bytes or gpu.hbm_bytes) / gpu.hbm_bytes - 1) < 0.1
+    )
+
+
 def gpu_of(device: Device) -> Gpu:
     """The numbers of a GPU at hand: of its datasheet if it is one of DATASHEETS, else what its driver reports.
 
+    A name alone proves nothing (a slice of a GPU and a card with another clock bear it, too): the SMs, the clock and the
+    memory must be those of the datasheet.
     A tensor peak that is not known here is 0. Raises ArgumentError if the driver does not report enough, or the compute
     capability is not known here.
     """
-    if device.name in DATASHEETS:
-        return DATASHEETS[device.name]
+    datasheet = DATASHEETS.get(device.name)
+    if datasheet is not None and _agrees(datasheet, device):
+        return datasheet
     capability = device.compute_capability
     if capability not in _SM:
         known = ", ".join(_SM)
