@@ -225,7 +225,6 @@ class PowerMeter:
             reason=f"NVML does not report {', '.join(missing)} on this GPU" if missing else None,
         )
 
-
     def state(self) -> BoardState:
         """How the GPU is set up. Ask when nothing of your own runs on it, then `busy_pct` is of others."""
         nvml, handle = self._nvml, self._handle
@@ -282,6 +281,25 @@ def peak_tflops(device: Device, unit: str = "tensor", clock_mhz: float | None = 
     if clock is None:
         raise BackendError(f"The driver does not report the clock of {device.name}: pass clock_mhz.")
     return device.sm_count * rate * clock * 1e6 / 1e12
+
+
+def board(device: Device) -> str:
+    """What kind of Hopper board a GPU is, told by its SMs, clock and memory and not by its name; '' for another chip.
+
+    By NVIDIA's datasheets an SXM module has 132 SMs at up to 1,980 MHz, a card for a PCIe slot a lower clock or fewer
+    SMs, the H20 78 SMs; an H200 has 141 GB of memory, an H100 at most 96.
+    """
+    if device.compute_capability != "9.0":
+        return ""
+    if device.sm_count < 70:
+        return "a slice of a Hopper GPU (MIG)"
+    if device.sm_count < 100:
+        return "an H20 or another chip with few SMs"
+    chip = "H200" if (device.memory_bytes or 0) >= 120e9 else "H100"
+    if device.max_clock_mhz is None:
+        return f"of the {chip}'s kind"
+    form = "SXM" if device.sm_count >= 130 and device.max_clock_mhz >= 1900 else "PCIe"
+    return f"of the {chip} {form}'s kind"
 
 
 def measure_bandwidth(megabytes: int | None = None, copies: int = 20) -> Bandwidth:

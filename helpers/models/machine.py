@@ -104,8 +104,8 @@ def _agrees(gpu: Gpu, device: Device) -> bool:
 def gpu_of(device: Device) -> Gpu:
     """The numbers of a GPU at hand: of its datasheet if it is one of DATASHEETS, else what its driver reports.
 
-    A name alone proves nothing (a slice of a GPU and a card with another clock bear it, too): the SMs, the clock and the
-    memory must be those of the datasheet.
+    A name alone proves nothing (a slice of a GPU and a card with another clock bear it, too): SMs, clock and memory
+    must be those of the datasheet.
     A tensor peak that is not known here is 0. Raises ArgumentError if the driver does not report enough, or the compute
     capability is not known here.
     """
