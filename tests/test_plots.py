@@ -110,6 +110,12 @@ PICTURES = {   # name: (draws it, what its alt text must say)
                ["10 clusters 814 (live, 1.09 times", "published: 764 TFLOP/s, H100 SXM, N=4096"]),
     "ladder, start": (lambda: ladder(points("published") + points("recorded", rungs=RUNGS[:4]), 770, 989.4),
                       ["3 register tiling 29.9 (recorded, 4.04 times", "4 swizzling 38 (published"]),
+    "ladder, live after recorded": (   # one kind over the same kind: here both rungs have a recording
+        lambda: ladder(points("recorded", rungs=RUNGS[:5]) + points("live", 1.01, RUNGS[4:5]), 770, 989.4),
+        ["4 swizzling 38.4 (live, 1.27 times the rung before)"],
+    ),
+    "ladder, cuBLAS below the target": (lambda: ladder(ALL, 700, 989.4), ["cuBLAS in the same run 700"]),
+    "ladder, a short summit": (lambda: ladder(points("live", rungs=RUNGS[6:8]), 1200), ["7 pipelining 700 (live"]),
     "ladder, from the records": (lambda: plot_ladder(3), ["published: 764 TFLOP/s, H100 SXM, N=4096"]),
     "box": (lambda: box_layout(place_box(MAP, 8, 0)),
             ["A box of 64 x 32 at x = 8, y = 0", "at places 2, 3, 0, 1, 6, 7, 4, 5, 2, 3"]),

@@ -14,6 +14,7 @@ RUNG_NAMES = (
 )   # the ten rungs in order, as the axis names them
 TWIN = 0                                  # rung number of the uncoalesced twin of rung 1
 MOST_TFLOPS = 1e9
+SUMMIT = 6                                # the first rung on tensor cores
 TARGET = 764.0                            # TFLOP/s
 TARGET_LABEL = "published: 764 TFLOP/s, H100 SXM, N=4096"
 KINDS = ("published", "recorded", "live")
@@ -61,12 +62,13 @@ def ladder(
     cublas: TFLOP/s of cuBLAS in the same run as the recorded or live points. dense_peak: of the tensor cores.
     labels: what the three kinds are in the legend, for example `{"recorded": "recorded: H200, 2026-11-29, N=4096"}`.
     The figure written at a rung is the live one, else the recorded one, else the published one. The factor under it
-    compares it with the rung before, of the same kind.
+    compares the rung with the one before: two figures of one kind, live if both are there, else recorded, else
+    published. Near the top a log scale hides what matters, so an inset shows the last rungs once more, linearly.
     """
     first = TWIN if any(point.rung_number == TWIN for point in points) else 1
     places = {number: number - first for number in range(first, len(RUNG_NAMES) + 1)}
     best = {number: _best(points, number) for number in places}
-    factors = {number: _factor(points, best, number) for number in places}
+    factors = {number: _factor(points, number) for number in places}
     low, high = _limits(points, (cublas, dense_peak, target))
     with style():
         picture = new_picture(10.0, 6.2)
@@ -81,6 +83,7 @@ def ladder(
             _draw_kind(axes, of_kind, places, kind, (labels or {}).get(kind, kind))
         _write_figures(axes, points, best, places, [line for line in (cublas, dense_peak, target) if line])
         _write_axis(axes, places, best, factors, low)
+        _draw_summit(axes, points, places, cublas, target)
         handles, names = axes.get_legend_handles_labels()
         picture.legend(handles, names, loc="upper left", bbox_to_anchor=(0.055, 0.945), ncols=2, columnspacing=2.5)
         picture.text(0.015, 0.962, title, fontweight="bold", fontsize=13, va="center")
@@ -99,13 +102,16 @@ def _best(points: Sequence[LadderPoint], number: int) -> LadderPoint | None:
     return None
 
 
-def _factor(points: Sequence[LadderPoint], best: Mapping[int, LadderPoint | None], number: int) -> float | None:
-    """The written figure of a rung over the rung before, both of the same kind, if there is one."""
-    mine = best[number]
-    if mine is None:
-        return None
-    before = [point for point in points if point.rung_number == number - 1 and point.kind == mine.kind]
-    return mine.tflops / before[-1].tflops if before else None
+def _factor(points: Sequence[LadderPoint], number: int) -> float | None:
+    """A rung's figure over that of the rung before, both of the best kind that both have; None if there is none."""
+    for kind in reversed(KINDS):
+        mine, before = (
+            [point.tflops for point in points if (point.rung_number, point.kind) == (rung, kind)]
+            for rung in (number, number - 1)
+        )
+        if mine and before:
+            return mine[-1] / before[-1]
+    return None
 
 
 def _limits(points: Sequence[LadderPoint], lines: Sequence[float | None]) -> tuple[float, float]:
@@ -124,6 +130,41 @@ def _draw_lines(axes: Axes, dense_peak: float | None, cublas: float | None, targ
         axes.axhline(cublas, color=VERMILLION, lw=4.0, alpha=0.75, label=name, zorder=1)
     if target:
         axes.axhline(target, color=INK, lw=1.6, ls=(0, (1.2, 1.6)), label=label, zorder=1.5)
+
+
+def _draw_summit(
+    axes: Axes,
+    points: Sequence[LadderPoint],
+    places: Mapping[int, int],
+    cublas: float | None,
+    target: float | None,
+) -> None:
+    """The rungs on tensor cores once more, below themselves, on a linear scale; only if two of them are measured."""
+    measured = [point.tflops for point in points if point.rung_number >= SUMMIT and point.kind != "published"]
+    lines = [line for line in (cublas, target) if line]
+    if len(measured) < 2 or not lines:
+        return
+    low, high = min([*measured, *lines]), max([*measured, *lines])
+    low, high = low - 0.14 * (high - low), high + 0.16 * (high - low)
+    left, right = places[SUMMIT] - 0.5, len(places) - 0.5
+    inset = axes.inset_axes((left, 0.115, right - left, 0.50), transform=axes.get_xaxis_transform())
+    inset.set(xlim=(left, right), ylim=(low, high), xticks=[], yticks=[], facecolor=CARD)
+    inset.spines[:].set_visible(True)
+    inset.spines[:].set(color=GREY, lw=0.8)
+    _draw_lines(inset, None, cublas, target, "")
+    for kind in KINDS:
+        inside = [point for point in points
+                  if point.kind == kind and point.rung_number >= SUMMIT and low <= point.tflops <= high]
+        _draw_kind(inset, inside, places, kind, "")
+    for name, line, other in (("cuBLAS, same run", cublas, target), ("published", target, cublas)):
+        if line:
+            shift = 6 if line >= (other or 0) else -5
+            inset.annotate(
+                f"{name}: {line:,.0f}", (left + 0.08, line), (0, shift), textcoords="offset points", zorder=7,
+                va="bottom" if shift > 0 else "top", fontsize=10.5,
+            )
+    inset.text(right - 0.08, low + 0.03 * (high - low), "linear scale", ha="right", va="bottom", fontsize=10.5,
+               fontstyle="italic")
 
 
 def _draw_kind(axes: Axes, points: Sequence[LadderPoint], places: Mapping[int, int], kind: str, label: str) -> None:
