@@ -31,7 +31,7 @@ class FindTheBug(KernelChange):
     In the notebook, two cells. The fault comes from the exercise's name, so the cells don't tell it:
 
         case = faulty("07.4")
-        print(case.report())      # one run on the emulator: its reports, what the verification says, the counters
+        print(case.report())      # one run on the emulator: its reports, or what the verification says
         case.source               # the faulty kernel, numbered, with the reported lines marked
 
         mended = ...              # [("old text", "new text")], from the faulty kernel
@@ -78,12 +78,15 @@ class FindTheBug(KernelChange):
 
     @property
     def fault_lines(self) -> frozenset[int]:
-        """Numbers of the faulty kernel's lines where the fault lies; of a line that is missing, its neighbours'."""
-        right = edit(self.rung).splitlines()
-        matcher = difflib.SequenceMatcher(None, self.start.splitlines(), right, autojunk=False)
-        spans = [(first, last) for tag, first, last, _, _ in matcher.get_opcodes() if tag != "equal"]
-        missing = {line for first, last in spans if first == last for line in (first, first + 1)}
-        return frozenset(missing.union(*(range(first + 1, last + 1) for first, last in spans)))
+        """Numbers of the faulty kernel's lines where the fault lies; where lines are missing, their neighbours' too."""
+        faulty, right = _code(self.start), _code(edit(self.rung))
+        matcher = difflib.SequenceMatcher(None, faulty, right, autojunk=False)
+        found: set[int] = set()
+        for tag, first, last, right_first, right_last in matcher.get_opcodes():
+            if tag != "equal" and any(faulty[first:last] + right[right_first:right_last]):
+                beside = last - first < right_last - right_first
+                found.update(range(first + 1 - beside, last + 1 + beside))
+        return frozenset(found)
 
     def _runs(self) -> Iterator[dict[str, Any]]:
         for size in (self.size, *self.more_sizes):
@@ -95,11 +98,16 @@ class FindTheBug(KernelChange):
         if is_integer(answer) and answer in self.fault_lines:
             raise Wrong(f"yes, look at line {answer}. Now mend it: give a list of pairs (old text, new text).")
         if is_integer(answer):
-            shows = "A report names the line where a fault shows; it may lie in another one."
+            shows = "A report names the line where a fault shows; it may lie in another."
             raise Wrong(f"the fault was planted elsewhere than in line {answer}. {shows}")
         if isinstance(answer, dict):
             raise Wrong("a define does not mend it: give a list of pairs (old text, new text).")
         return super()._changes(answer)
+
+
+def _code(text: str) -> list[str]:
+    """The lines of a kernel without comments and indentation."""
+    return [line.split("//")[0].strip() for line in text.splitlines()]
 
 
 @dataclass(frozen=True)
@@ -120,17 +128,18 @@ class FaultyKernel:
         )  # fmt: skip
 
     def report(self, size: tuple[int, int, int] | None = None, schedule: str = "lazy", seed: int = 0) -> str:
-        """What a run brings, as text: the emulator's reports; without any, what is wrong with C; else the counters."""
+        """What a run brings, as text: the emulator's reports, or what is wrong with C. Raises as `emulate`."""
         emulation = self.run(size, schedule, seed)
         m, n, k = size or self.exercise.size
         head = f"{find_rung(self.exercise.rung).name} with a fault, {m} x {n} x {k}, {schedule}: "
         if emulation.run.reports:
             count = len(emulation.run.reports)
-            reports = "\n".join(fill(str(report), WIDTH) for report in emulation.run.reports)
+            lines = "\n".join(str(report) for report in emulation.run.reports).splitlines()
+            reports = "\n".join(fill(line, WIDTH, subsequent_indent=" " * _indent(line)) for line in lines)
             return f"{head}{count} report{'s' if count > 1 else ''}\n{reports}"
         if not emulation.verification.passed:
             return fill(f"{head}no report, but {emulation.verification.reason}", WIDTH)
-        return f"{head}no report, and the result is right\n{emulation.table()}"
+        return f"{head}no report, and the result is right"
 
     @property
     def source(self) -> SourceView:
@@ -141,3 +150,9 @@ class FaultyKernel:
             f"{find_rung(self.exercise.rung).path.name} with a fault",
             {report.line for report in reports if report.line},
         )
+
+
+def _indent(line: str) -> int:
+    """Columns by which the rest of a broken line stands in: as far as the line, and two more if that is an item."""
+    blank = len(line) - len(line.lstrip())
+    return blank + 2 if blank else 0

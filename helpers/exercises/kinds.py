@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from helpers.errors import ArgumentError, BackendError, CompileError, CourseError
+from helpers.exercises.limits import TimeUp, time_limit
 from helpers.rungs import H200_SMS
 from helpers.variants import edit, replace_in, save_text
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from helpers.kernel import Emulation
 
 HINTS = 3
+SHOWN = 60     # characters of a value in a sentence
 SLACK = 1e-9   # relative; what fp64 arithmetic may lose in an exact answer
 
 
@@ -50,6 +52,7 @@ class Exercise:
     id: str
     hints: tuple[str, str, str]
     because: str
+    seconds: ClassVar[float] = 10   # after which a check is stopped
 
     def __post_init__(self) -> None:
         if len(self.hints) != HINTS or not all(hint.strip() for hint in self.hints):
@@ -60,7 +63,8 @@ class Exercise:
     def judge(self, answer: Any) -> Verdict:
         """The verdict on an answer of any type. Never raises, apart from an interrupt."""
         try:
-            problem = self._problem(_filled_in(answer))
+            with time_limit(self.seconds):
+                problem = self._problem(_filled_in(answer))
         except _Open:
             words = f'put your answer in place of the three dots and run the cell again; hint("{self.id}") helps.'
             return Verdict(Status.OPEN, words)
@@ -68,6 +72,8 @@ class Exercise:
             return Verdict(Status.UNCHECKED, str(unchecked))
         except Wrong as wrong:
             problem = str(wrong)
+        except TimeUp:
+            problem = f"the check was stopped after {self.seconds:g} seconds: is there a loop that never ends?"
         except (Exception, SystemExit) as error:  # whatever an answer does, the reader gets a sentence
             problem = f"the answer could not be checked ({_name(error)})."
         return Verdict(Status.WRONG, problem) if problem else Verdict(Status.RIGHT, self.because)
@@ -145,12 +151,14 @@ class Function(Exercise):
     """A function is asked for, such as an index or an address; it is compared with a reference at points.
 
     reference: the right function, called with each of `points` (tuples of arguments, named by `names`).
+    lines: of the body that the reader writes; the notebook's skeleton is the solution with `return ...` for them.
     """
 
     reference: Callable[..., Any]
     points: Sequence[tuple]
     names: tuple[str, ...]
     tolerance: float = 0.0
+    lines: int = 1
 
     def _problem(self, answer: Any) -> str | None:
         if not callable(answer):
@@ -167,8 +175,19 @@ class Function(Exercise):
             if value is None:
                 return f"at {place} your function returns nothing: does it lack a `return`?"
             if not self._same(value, expected):
-                return f"at {place} your function gives {_short(value)}; it should give {_short(expected)}."
+                return f"at {place} your function gives {self._contrast(value, expected)}."
         return None
+
+    def _contrast(self, value: Any, expected: Any) -> str:
+        """What the function gives and should give; of sequences too long to show, their first items that differ."""
+        items = value.tolist() if isinstance(value, np.ndarray) else value
+        if not isinstance(items, (list, tuple)) or not isinstance(expected, (list, tuple)) or _fits(expected):
+            return f"{_short(value)}; it should give {_short(expected)}"
+        if len(items) != len(expected):
+            return f"{len(items)} items; it should give {len(expected)}"
+        pairs = enumerate(zip(items, expected, strict=True))
+        place, (mine, right) = next((i, pair) for i, pair in pairs if not self._same(*pair))
+        return f"{_short(mine)} as item [{place}]; it should give {_short(right)} there"
 
     def _same(self, value: Any, expected: Any) -> bool:
         try:
@@ -187,6 +206,7 @@ class KernelChange(Exercise):
     rung, entry: the kernel that it changes. edits: what the start differs by from the rung, as (old text, new text).
     size: (M, N, K) of the run. schedules: of the emulator, all are run.
     sms: of the GPU that is played; few, so that a persistent kernel has several tiles for each.
+    lines: of the start that the solution changes.
     goal: gets the `Emulation` and returns what is still missing, as a sentence, or None; a wrong result
     or a report is refused before it is asked.
     """
@@ -198,6 +218,8 @@ class KernelChange(Exercise):
     entry: str | None = None
     schedules: tuple[str, ...] = ("lazy",)
     sms: int = H200_SMS
+    lines: int = 1
+    seconds: ClassVar[float] = 40
 
     @property
     def start(self) -> str:
@@ -225,12 +247,18 @@ class KernelChange(Exercise):
             if emulation.run.reports:
                 report = emulation.run.reports[0]
                 line = f" (line {report.line})" if report.line else ""
-                return f"the emulator reports {report.kind.replace('_', ' ')}{line}: {report.message}"
+                kind = report.kind.replace("_", " ")
+                return f"the emulator reports {kind}{line}{self._where(run['size'])}: {report.message}"
             if not emulation.verification.passed:
-                return f"the result is wrong: {emulation.verification.reason}"
+                return f"the result is wrong{self._where(run['size'])}: {emulation.verification.reason}"
             if missing := self.goal(emulation):
                 return missing
         return None
+
+    def _where(self, size: tuple[int, int, int]) -> str:
+        """The size of a run, if it is not the one that the reader has seen."""
+        m, n, k = size
+        return "" if size == self.size else f" with M={m} N={n} K={k}"
 
     def _changes(self, answer: Any) -> dict[str, Any]:
         """Keyword arguments for `emulate`."""
@@ -299,7 +327,11 @@ def _short(value: Any) -> str:
         text = " ".join(repr(value).split())
     except Exception:  # a repr that fails is no reason for a traceback
         return f"an object of type {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+
+
+def _fits(value: Any) -> bool:
+    return len(repr(value)) <= SHOWN
 
 
 def _name(error: BaseException) -> str:

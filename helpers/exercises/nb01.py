@@ -1,5 +1,6 @@
 """Exercises of notebook 1, coalescing."""
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, Number
 from helpers.models.coalescing import lane_addresses, warp_traffic
 
@@ -48,5 +49,17 @@ EXERCISES = (
             "The twin's lanes lie a whole row apart. A wider element does not bring two rows into one sector.",
         ),
         because="the coalesced request grows with its bytes; the scattered one pays a sector for each lane either way.",
+    ),
+    FindTheBug.planted(
+        "rows_of_b_as_long_as_a",
+        id="01.4",
+        more_sizes=((33, 95, 20), (64, 64, 64)),
+        hints=(
+            "Square matrices hide it: which of M, N and K could stand for one another there?",
+            "The report names the array and the line. How many elements lie between B's start and row `k` of B?",
+            "A row of B has N elements. The line steps over K elements for each k.",
+        ),
+        because="B is K x N, so its rows are N long. With N = K nobody sees the difference, which is why the checks of "
+        "this course take three different sizes.",
     ),
 )

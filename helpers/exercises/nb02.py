@@ -1,10 +1,15 @@
 """Exercises of notebook 2, shared-memory tiling."""
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import KernelChange, Number
 from helpers.kernel import Emulation
 
 TILE, WIDE, N = 32, 64, 4096
 FP32, BF16 = 4, 2   # bytes
+TRANSPOSED = (
+    ("A_tile[tile_row][tile_column] =", "A_tile[tile_column][tile_row] ="),
+    ("A_tile[tile_row][k]", "A_tile[k][tile_row]"),
+)
 
 
 def _wide_tile() -> tuple[int, float]:
@@ -62,6 +67,7 @@ EXERCISES = (
     KernelChange(
         id="02.3",
         rung="02_smem_tiling",
+        edits=TRANSPOSED,
         size=(64, 64, 64),
         goal=_transposed_without_conflicts,
         hints=(
@@ -70,5 +76,18 @@ EXERCISES = (
             "One more column: `A_tile[TILE][TILE + 1]`.",
         ),
         because="a row of 33 words moves each next row one bank further, so the 32 lanes meet 32 banks.",
+    ),
+    FindTheBug.planted(
+        "left_before_the_barrier",
+        id="02.4",
+        more_sizes=((40, 48, 70), (33, 31, 33)),
+        hints=(
+            "The report counts threads that do not come to a barrier. Where did they go, and which threads are they?",
+            "Those beyond C leave at once. In the first kernel nobody missed them: what do others need of them here?",
+            "Take the early `return` away, so that all threads load and wait. What must the last line then ask before "
+            "it stores?",
+        ),
+        because="each thread brings elements for the others and is counted at the barriers, also if it has none of C "
+        "to store: so the question comes last.",
     ),
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Number
 from helpers.exercises.place_map import PlaceMap
 from helpers.models.banks import warp_wavefronts
@@ -57,5 +58,18 @@ EXERCISES = (
             "XOR is one: `chunk ^ (row % 8)`.",
         ),
         because="for a fixed chunk the place runs through all eight with the row, and for a fixed row with the chunk.",
+    ),
+    FindTheBug.planted(
+        "stored_as_neighbours",
+        id="03.4",
+        more_sizes=((256, 512, 192),),
+        hints=(
+            "Every sum is right. The sentence says in which column some of them lie, and in which they belong.",
+            "Column 8 is chunk 1 of the row, column 32 is chunk 4. Which chunks of the box does the thread with "
+            "`thread_chunk` 0 compute?",
+            "It reads chunks `thread_chunk + 4 * j` of B. Does the last line store to the same ones?",
+        ),
+        because="a thread's registers have no place in C but the one that the loads gave them: the map of the lanes is "
+        "written down twice, where B is read and where C is stored, and both must say the same.",
     ),
 )

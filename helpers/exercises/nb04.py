@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import KernelChange, Number
 from helpers.exercises.place_map import PlaceMap
 from helpers.kernel import Emulation
@@ -10,6 +11,15 @@ from helpers.models.swizzle import CHUNK_BYTES, Swizzle
 
 ROW, CHUNK = 22, 3
 SWIZZLE = Swizzle("128B")
+NEIGHBOURING_ROWS = (   # a thread's eight rows, in the kernel 8 apart
+    ("A thread's rows lie 8 apart: the eight lanes that a 128-bit load\n", "A thread's rows are neighbours.\n"),
+    ("    // serves together then read rows with eight different `row % 8`, so the XOR sends them to eight different "
+     "places.\n", ""),
+    ("lane % 8;    // the thread's rows: this one, then every 8th",
+     "lane % 8 * 8;   // the thread's rows: this one and the next 7"),
+    ("chunk_index(thread_row + 8 * i, k_chunk)", "chunk_index(thread_row + i, k_chunk)"),
+    ("C_chunks[(thread_row + 8 * i) * B_stride", "C_chunks[(thread_row + i) * B_stride"),
+)
 
 
 def _place_and_byte() -> tuple[int, int]:
@@ -25,6 +35,11 @@ def _b_without_the_xor(emulation: Emulation) -> str | None:
         return "the XOR is gone from A too: keep it there, the reads of A need it."
     if (stores["B_tile"] != first_chunks).any():
         return "the chunks of B still change places."
+    return _conflict(emulation)
+
+
+def _conflict(emulation: Emulation) -> str | None:
+    """The first access to shared memory that takes more wavefronts than it needs, if there is one."""
     for counter in emulation.run.counters:
         if counter.space == "shared" and counter.transactions > counter.ideal:
             return (
@@ -69,6 +84,7 @@ EXERCISES = (
     KernelChange(
         id="04.3",
         rung="04_swizzling",
+        lines=2,
         size=(128, 256, 128),
         goal=_b_without_the_xor,
         hints=(
@@ -79,5 +95,22 @@ EXERCISES = (
         ),
         because="B is stored and read along its rows only, and rows never conflict. It even saves registers: see "
         "`load(4, file=...).report`. (TMA will swizzle B all the same: the tensor cores of notebook 6 want it so.)",
+    ),
+    FindTheBug(
+        id="04.4",
+        rung="04_swizzling",
+        size=(128, 256, 128),
+        more_sizes=((256, 512, 64),),
+        schedules=("lazy", "random"),
+        edits=NEIGHBOURING_ROWS,
+        goal=_conflict,
+        hints=(
+            "Which rows of A_tile do the first eight lanes read in one request? Write down `row % 8` for each of them.",
+            "They are rows 0, 8, 16, ... for `i` = 0: the XOR moves them all to the same place, the same four banks.",
+            "Either let a thread's rows lie eight apart again (where they are numbered, read and stored), or take the "
+            "XOR with what differs now: `row / 8 % 8`.",
+        ),
+        because="a swizzle fits the rows that are read together. `row % 8` fits eight neighbouring rows, and TMA knows "
+        "no other: so the lanes are laid to fit it.",
     ),
 )

@@ -1,10 +1,22 @@
 """Exercises of notebook 5, TMA."""
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, KernelChange, Number
 from helpers.kernel import Emulation
 from helpers.rungs import BF16_BYTES
 
 BM, BN, BK, M = 64, 192, 64, 100   # the second row of tiles has 36 rows inside
+BY_BOX = (
+    (
+        "mbarrier_arrive_expect_tx(&shared.full[buffer], STEP_BYTES);",
+        "mbarrier_arrive_expect_tx(&shared.full[buffer], BM * BK * 2);",
+    ),
+    (
+        "for (int box = 0; box < BN / 64; ++box) {",
+        "for (int box = 0; box < BN / 64; ++box) {\n"
+        "        mbarrier_arrive_expect_tx(&shared.full[buffer], 64 * BK * 2);",
+    ),
+)
 
 
 def _announced_by_box(emulation: Emulation) -> str | None:
@@ -47,6 +59,7 @@ EXERCISES = (
     KernelChange(
         id="05.3",
         rung="05_tma",
+        edits=BY_BOX,
         size=(128, 256, 192),
         schedules=("lazy", "eager"),
         goal=_announced_by_box,
@@ -57,5 +70,17 @@ EXERCISES = (
         ),
         because="a phase ends when its arrivals and its bytes are complete, and you decide how they are split. With "
         "one arrival for A, and only `mbarrier_expect_tx` for B, it could end when A has landed before B is announced.",
+    ),
+    FindTheBug.planted(
+        "loads_beyond_k",
+        id="05.4",
+        more_sizes=((128, 256, 320), (200, 328, 136)),
+        hints=(
+            "How many steps has K = 64, and how many does the report's CTA order? The kernel orders in two places.",
+            "One step, and two are ordered: a second buffer is filled that nobody will ever wait for.",
+            "The loop that fills the buffers at the start must end at `steps` too, as the one further down does.",
+        ),
+        because="shared memory belongs to a CTA as long as it runs. A copy that lands later writes into that of the "
+        "next CTA. Only a K with fewer steps than buffers shows it, so a check needs such a K.",
     ),
 )

@@ -1,14 +1,11 @@
 """Solutions of notebook 2."""
 
-from helpers.exercises.kinds import edit
-
-TRANSPOSED = (
-    ("A_tile[tile_row][tile_column] =", "A_tile[tile_column][tile_row] ="),
-    ("A_tile[tile_row][k]", "A_tile[k][tile_row]"),
-)
-
 SOLUTIONS = {
     "02.1": 128,
     "02.2": (32768, 32.0),
-    "02.3": edit("02_smem_tiling", *TRANSPOSED, ("A_tile[TILE][TILE];", "A_tile[TILE][TILE + 1];")),
+    "02.3": [("A_tile[TILE][TILE];", "A_tile[TILE][TILE + 1];")],
+    "02.4": [
+        ("    if (row >= M || column >= N) return;\n\n", ""),
+        ("    C[size_t(row) * N + column] =", "    if (row < M && column < N) C[size_t(row) * N + column] ="),
+    ],
 }

@@ -18,4 +18,9 @@ SOLUTIONS = {
             "B_tile[box * BOX_CHUNKS + (k_chunk * CHUNK + k) * ROW_CHUNKS + thread_chunk + 4 * j]",
         ),
     ],
+    "04.4": [
+        ("warp / 4 * 64 + lane % 8 * 8;", "warp / 4 * 64 + lane % 8;"),
+        ("chunk_index(thread_row + i, k_chunk)", "chunk_index(thread_row + 8 * i, k_chunk)"),
+        ("C_chunks[(thread_row + i) * B_stride", "C_chunks[(thread_row + 8 * i) * B_stride"),
+    ],
 }
