@@ -1,5 +1,6 @@
 """Exercises of notebook 6, wgmma."""
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, KernelChange, Number
 from helpers.kernel import Emulation
 from helpers.models.descriptor import ADDRESS, Descriptor
@@ -9,6 +10,12 @@ from helpers.rungs import BF16_BYTES, find_rung
 ROWS, COLUMNS, DEPTH = find_rung("06_wgmma").tile
 BUFFERS = find_rung("06_wgmma").stages
 BOX, STEP = 64, 16   # rows of a warpgroup and columns of a box of B; k of one wgmma
+
+_BOXES_FIRST = (   # of exercise 3
+    ("B[BUFFERS][BN / 64][BK * 64]", "B[BN / 64][BUFFERS][BK * 64]"),
+    ("shared.B[buffer][box]", "shared.B[box][buffer]"),
+    ("shared.B[buffer][0]", "shared.B[0][buffer]"),
+)
 
 
 def _address_fields(buffer: int, warpgroup: int, k: int) -> tuple[int, int]:
@@ -63,6 +70,7 @@ EXERCISES = (
     KernelChange(
         id="06.3",
         rung="06_wgmma",
+        edits=_BOXES_FIRST,
         size=(128, 128, 256),
         goal=_boxes_first,
         hints=(
@@ -71,5 +79,19 @@ EXERCISES = (
             "Both buffers of box 0: the offset is 2 * 8192 = 16384 bytes.",
         ),
         because="the leading offset leads to the next 64 columns, wherever they are: any multiple of 16 bytes will do.",
+    ),
+    FindTheBug.planted(
+        "refill_after_own_wgmma_only",
+        id="06.4",
+        more_sizes=((200, 136, 200),),
+        hints=(
+            "A report names a load, a wgmma that read the same bytes before, and a thread of each. Which thread orders "
+            "the load, and for whom has it waited by then?",
+            "`wgmma_wait_group` speaks only for the warp that waits. The wgmma of the other warps, and of the other "
+            "warpgroup, may still be reading the buffer when thread 0 goes on.",
+            "All must have waited before thread 0 orders: put `__syncthreads();` between the wait and the load.",
+        ),
+        because="a wait says something about a warp's own wgmma, and two warpgroups read a buffer: a barrier makes "
+        "everybody's wait known to thread 0. On a GPU the warps mostly run level, so it goes wrong seldom.",
     ),
 )

@@ -1,5 +1,6 @@
 """Exercises of notebook 7, pipelining."""
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, KernelChange, Number
 from helpers.kernel import Emulation, emulate
 from helpers.models.machine import H200
@@ -90,5 +91,19 @@ EXERCISES = (
         ),
         because="the tensor cores have the next group in their queue before they finish the last one. The ring must "
         "have two stages at least, as a consumer now holds two.",
+    ),
+    FindTheBug.planted(
+        "every_thread_counted",
+        id="07.4",
+        defines={},
+        more_sizes=((200, 264, 584),),
+        hints=(
+            "Begin at the barrier that lacks arrivals, not at the line that waits. How many does it want, and how many "
+            "have come?",
+            "Eight of 256 have come. Find the line where the consumers arrive at `empty`: which of their threads do?",
+            "Lane 0 of each of eight warps, so let the barrier expect `CONSUMERS * WARPS`.",
+        ),
+        because="a phase ends with as many arrivals as its barrier was made for, no fewer. (All 256 threads might "
+        "arrive instead; but one arrival for each warp says as much.)",
     ),
 )

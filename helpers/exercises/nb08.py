@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, KernelChange, Number
 from helpers.kernel import Emulation, emulate
 from helpers.models.l2 import TILE, patch
@@ -91,5 +92,20 @@ EXERCISES = (
             "height = min(4, (M + BM - 1) / BM - first).",
         ),
         because="two divisions replace the list. The list can hold any curve, and the kernel need not know which.",
+    ),
+    FindTheBug.planted(
+        "snake_begins_outside",
+        id="08.4",
+        defines={},
+        more_sizes=((384, 256, 64), (384, 512, 64)),
+        hints=(
+            "Nobody complains, but a tile is missing. C has 2 x 3 tiles and six CTAs: list the tile that each of them "
+            "computes.",
+            "CTAs 3, 4 and 5 walk the second row, with `column` 0, 1 and 2 and `n_tiles` 3. Which columns of tiles do "
+            "they take, and which is the last that C has?",
+            "They take 3, 2 and 1, and the last is 2: from right to left is `n_tiles - 1 - column`.",
+        ),
+        because="from right to left the columns are n_tiles - 1 down to 0. The CTA beside C multiplied zeros and "
+        "stored nothing: a tile too many makes no noise, only the missing one can be seen.",
     ),
 )

@@ -2,6 +2,7 @@
 
 import re
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, KernelChange, Number
 from helpers.kernel import Emulation, emulate
 from helpers.models.persistence import Grid
@@ -11,6 +12,17 @@ from helpers.variants import save_text
 M, N = 3072, 5632             # of exercise 1
 CTAS, TILES, STEPS = 2, 5, 5  # of exercise 3
 SIZE = (128 * TILES, 256, 64 * STEPS)
+
+_PAIR = "// Two fp32 as a pair of bf16"
+_AT = "__device__ __forceinline__ Place at(int step) { return {step % STAGES, step / STAGES % 2}; }\n\n"
+_COUNTED = "++step, place.advance()) {\n"
+_FULL, _WAIT = " " * 20 + "uint64_t* full", " " * 16 + "mbarrier_wait(&shared.full"
+_COMPUTED = (   # of exercise 3
+    (_PAIR, _AT + _PAIR),
+    ("    Place place;\n    if", "    if"),
+    (_COUNTED + _FULL, f"++step) {{\n{' ' * 20}const Place place = at(step);\n{_FULL}"),
+    (_COUNTED + _WAIT, f"++step) {{\n{' ' * 16}const Place place = at(step);\n{_WAIT}"),
+)
 
 
 def _rounds() -> tuple[int, int, float]:
@@ -79,6 +91,7 @@ EXERCISES = (
     KernelChange(
         id="09.3",
         rung="09_persistence",
+        edits=_COMPUTED,
         size=SIZE,
         goal=_computes_its_places,
         schedules=("lazy", "random"),
@@ -91,5 +104,21 @@ EXERCISES = (
         ),
         because="producer and consumers count the same steps, over all tiles, and so agree on stage and parity without "
         "a word; it makes no difference whether the place is counted or computed.",
+    ),
+    FindTheBug.planted(
+        "sums_of_two_tiles",
+        id="09.4",
+        defines={},
+        more_sizes=((256, 512, 64),),
+        hints=(
+            "A single CTA computed both tiles, the first one right. What must a consumer do at the first wgmma of a "
+            "tile? Does it do so at the second tile?",
+            "`accumulate` says whether to add to the sums or to start from zero. Where does it become false, and how "
+            "often does the CTA come by there?",
+            "Once, and not once for each tile: declare it inside of the loop over tiles, or set it to false after the "
+            "store.",
+        ),
+        because="who stays must begin each tile as if it were the first. Where each CTA has one tile only, nobody sees "
+        "the mistake: with 132 SMs instead of one this kernel is right for this size.",
     ),
 )

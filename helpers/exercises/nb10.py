@@ -1,11 +1,21 @@
 """Exercises of notebook 10, clusters."""
 
+from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Function, KernelChange, Number
 from helpers.kernel import Emulation
 from helpers.models.clusters import ClusterStep, cluster_step
 from helpers.models.swizzle import CHUNK_BYTES, Swizzle
 
 SIZE = (256, 256, 320)   # one tile of a cluster, five steps
+
+_LONELY = (   # of exercise 3
+    ("#define STAGES 4", "#define STAGES 3"),
+    (
+        "if (lane < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], lane);",
+        "if (lane == 0) mbarrier_arrive(&shared.empty[stage]);",
+    ),
+    ("READERS * CONSUMERS * WARPS);", "CONSUMERS * WARPS);"),
+)
 
 
 def _step() -> ClusterStep:
@@ -62,6 +72,7 @@ EXERCISES = (
     KernelChange(
         id="10.3",
         rung="10_clusters",
+        edits=_LONELY,
         size=SIZE,
         schedules=("lazy", "eager"),
         goal=_still_shares,
@@ -71,5 +82,20 @@ EXERCISES = (
             "And `mbarrier_init(&shared.empty[stage], READERS * CONSUMERS * WARPS)`: sixteen arrivals.",
         ),
         because="a stage is free when everybody who reads what a producer sends has said so, in both CTAs.",
+    ),
+    FindTheBug.planted(
+        "one_store_too_many_left",
+        id="10.4",
+        defines={},
+        more_sizes=((512, 256, 320),),
+        hints=(
+            "A thread writes into a staging box that a store may still read. Which line should have waited for that "
+            "store?",
+            "`cp_async_bulk_wait_group_read<N>` lets the newest N stores go on reading. Stores 0, 1, 2, ... take boxes "
+            "0, 1, 0, ...: when box 0 is written again, which stores may still read, and from which boxes?",
+            "Only store 1, from box 1. Store 0 must have read its box, so one store is left, and not two: `<1>`.",
+        ),
+        because="while a box is written, only the store from the other box may still read: one store, not two. (`<0>` "
+        "is right too, but then no store has time to read while the next box is written.)",
     ),
 )

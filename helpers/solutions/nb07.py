@@ -26,4 +26,5 @@ SOLUTIONS = {
             "        wgmma_wait_group<0>();   // the sums are complete\n",
         ),
     ),
+    "07.4": [("CONSUMERS * 128);", "CONSUMERS * WARPS);")],
 }

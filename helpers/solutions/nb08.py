@@ -27,4 +27,5 @@ SOLUTIONS = {
             "    const int m0 = (first + inside % height) * BM, n0 = inside / height * BN;\n",
         ),
     ),
+    "08.4": [("n_tiles - column", "n_tiles - 1 - column")],
 }

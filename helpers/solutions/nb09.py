@@ -1,6 +1,6 @@
 """Solutions of notebook 9."""
 
-from helpers.exercises.kinds import edit
+from helpers.exercises.registry import find_exercise
 
 
 def first_place(tile: int, steps: int, stages: int) -> tuple[int, int]:
@@ -8,25 +8,14 @@ def first_place(tile: int, steps: int, stages: int) -> tuple[int, int]:
     return done % stages, done // stages % 2
 
 
-AT = """// The place of a step in the ring.
-__device__ __forceinline__ Place at(int step) {
-    return {step % STAGES, step / STAGES % 2};
-}
-
-"""
-PAIR = "// Two fp32 as a pair of bf16"
-COUNTED = "for (int step = 0; step < steps; ++step, place.advance()) {\n"
-COMPUTED = "for (int step = 0; step < steps; ++step) {\n{}const Place place = at(i / gridDim.x * steps + step);\n"
-FULL, WAIT = "                    uint64_t* full", "                mbarrier_wait(&shared.full"
-
 SOLUTIONS = {
     "09.1": (5, 4, 528 / 640),
     "09.2": first_place,
-    "09.3": edit(
-        "09_persistence",
-        (PAIR, AT + PAIR),
-        ("    Place place;\n    if", "    if"),
-        (COUNTED + FULL, COMPUTED.replace("{}", " " * 20) + FULL),
-        (COUNTED + WAIT, COMPUTED.replace("{}", " " * 16) + WAIT),
-    ),
+    "09.3": find_exercise("09.3").start.replace("at(step)", "at(i / gridDim.x * steps + step)"),
+    "09.4": [
+        (
+            "            store_sums(sums, C, m0 + consumer * 64, n0, M, N);",
+            "            store_sums(sums, C, m0 + consumer * 64, n0, M, N);\n            accumulate = false;",
+        )
+    ],
 }

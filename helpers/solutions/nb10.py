@@ -1,7 +1,5 @@
 """Solutions of notebook 10."""
 
-from helpers.exercises.kinds import edit
-
 
 def address(thread: int, store: int) -> int:
     warp, lane = divmod(thread, 32)
@@ -13,5 +11,12 @@ def address(thread: int, store: int) -> int:
 SOLUTIONS = {
     "10.1": (24576, 49152, 24),
     "10.2": address,
-    "10.3": edit("10_clusters", ("#define STAGES 4", "#define STAGES 3")),
+    "10.3": [
+        (
+            "        if (lane == 0) mbarrier_arrive(&shared.empty[stage]);\n    } else {",
+            "        if (lane < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], lane);\n    } else {",
+        ),
+        ("shared.empty[stage], CONSUMERS * WARPS);", "shared.empty[stage], READERS * CONSUMERS * WARPS);"),
+    ],
+    "10.4": [("cp_async_bulk_wait_group_read<2>", "cp_async_bulk_wait_group_read<1>")],
 }
