@@ -16,13 +16,15 @@ from helpers.models.machine import DATASHEETS, H200, Gpu
 class MemoryLevel:
     """One level. size: bytes on the whole GPU. bandwidth: bytes per second of the whole GPU.
 
-    source: of the bandwidth: 'datasheet', 'computed' or 'measured'.
+    source: of the bandwidth: 'datasheet', 'computed' or 'measured'. bound: beside a measured bandwidth, that of the
+    datasheet or the computed one.
     """
 
     name: str
     size: float
     bandwidth: float
     source: str
+    bound: float | None = None
 
 
 def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tuple[MemoryLevel, ...]:
@@ -45,6 +47,8 @@ def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tup
         if name not in names:
             raise ArgumentError(f"measured has the level {name!r}: the levels are {', '.join(names)}.")
     return tuple(
-        replace(level, bandwidth=measured[level.name], source="measured") if level.name in measured else level
+        replace(level, bandwidth=measured[level.name], source="measured", bound=level.bandwidth)
+        if level.name in measured
+        else level
         for level in levels
     )
