@@ -34,7 +34,7 @@ lint: setup  ## check the style of the Python code and of the notebooks
 	$(PY) -m ruff check .
 
 lab: setup  ## open JupyterLab on the first notebook
-	$(PY) -m jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) notebooks/01_coalescing.ipynb
+	$(PY) -m jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) --ServerApp.root_dir="$(CURDIR)" notebooks/01_coalescing.ipynb
 
 slides: setup  ## slides of all notebooks in build/slides, each a file that needs no network
 	$(PY) -m helpers slides
