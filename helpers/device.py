@@ -286,8 +286,8 @@ def peak_tflops(device: Device, unit: str = "tensor", clock_mhz: float | None = 
 def board(device: Device) -> str:
     """What kind of Hopper board a GPU is, told by its SMs, clock and memory and not by its name; '' for another chip.
 
-    By NVIDIA's datasheets an SXM module has 132 SMs at up to 1,980 MHz, a card for a PCIe slot a lower clock or fewer
-    SMs, the H20 78 SMs; an H200 has 141 GB of memory, an H100 at most 96.
+    An SXM module has 132 SMs at up to 1,980 MHz, a card for a PCIe slot 114 or 132 at up to 1,785, the H20 78; an H200
+    has 141 GB of memory, an H100 at most 96 (NVIDIA's datasheets; the clocks are those that the driver reports).
     """
     if device.compute_capability != "9.0":
         return ""
@@ -298,7 +298,7 @@ def board(device: Device) -> str:
     chip = "H200" if (device.memory_bytes or 0) >= 120e9 else "H100"
     if device.max_clock_mhz is None:
         return f"of the {chip}'s kind"
-    form = "SXM" if device.sm_count >= 130 and device.max_clock_mhz >= 1900 else "PCIe"
+    form = "SXM" if device.max_clock_mhz >= 1900 else "PCIe"
     return f"of the {chip} {form}'s kind"
 
 
