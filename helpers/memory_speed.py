@@ -22,6 +22,7 @@ from helpers.errors import BackendError
 from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.models.machine import H200, Gpu, gpu_of
 from helpers.records import DATE, RECORD_DIR, REFERENCE_DEVICE, device_from_json
 from helpers.timing import PROBES, CudaTimer, Timer
 
@@ -61,12 +62,17 @@ class MemorySpeed:
 
 @dataclass(frozen=True)
 class MemorySpeeds:
-    """The memories of a GPU. source: 'live' or 'recorded'."""
+    """The memories of a GPU. device: None, and no items, if nobody has recorded any. source: 'live' or 'recorded'."""
 
-    device: Device
+    device: Device | None
     source: str
     date: str
     items: tuple[MemorySpeed, ...]
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPU, for the models; an H200 if nobody has recorded any."""
+        return gpu_of(self.device) if self.device else H200
 
     @property
     def bandwidths(self) -> dict[str, float]:
@@ -74,6 +80,8 @@ class MemorySpeeds:
         return {item.level: item.gb_per_s * 1e9 for item in self.items if item.pattern == APART}
 
     def __str__(self) -> str:
+        if self.device is None:
+            return "memory: no recording"
         head = f"memory, {self.source} on {self.device.name}, {self.date[:10]}"
         return "\n".join([head, *(f"    {speed_words(item, self.device.sm_count)}" for item in self.items)])
 
@@ -120,8 +128,8 @@ def speed_words(item: MemorySpeed, sms: int) -> str:
     )
 
 
-def memory_speeds(*, live: bool = True) -> MemorySpeeds | None:
-    """Measured now on a GPU (about ten seconds), else as recorded; None if nobody has recorded it.
+def memory_speeds(*, live: bool = True) -> MemorySpeeds:
+    """Measured now on a GPU (about ten seconds), else as recorded.
 
     live: whether to measure at all; False takes the recording everywhere. Raises RecordError for a damaged file.
     """
@@ -196,13 +204,13 @@ def speeds_path(slug: str, directory: Path | None = None) -> Path:
     return Path(directory or RECORD_DIR) / slug / "memory.json"
 
 
-def recorded_speeds(info: Device | None = None, directory: Path | None = None) -> MemorySpeeds | None:
-    """The recording of this GPU, else of the reference GPU, or None. Raises RecordError for a damaged file."""
+def recorded_speeds(info: Device | None = None, directory: Path | None = None) -> MemorySpeeds:
+    """The recording of this GPU, else of the reference GPU, else none. Raises RecordError for a damaged file."""
     folder = Path(directory or RECORD_DIR)
     own = [speeds_path(info.slug, folder)] if info else []
     others = sorted(folder.glob("*/memory.json"), key=lambda path: (REFERENCE_DEVICE.lower() not in str(path), path))
     path = next((path for path in (*own, *others) if path.exists()), None)
-    return from_json(read_json(path), path) if path else None
+    return from_json(read_json(path), path) if path else MemorySpeeds(None, "recorded", "", ())
 
 
 def from_json(data: Any, path: Path) -> MemorySpeeds:

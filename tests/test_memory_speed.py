@@ -89,7 +89,8 @@ def test_records(tmp_path):
     memory_speed.write_speeds(other, tmp_path)
     assert memory_speed.recorded_speeds(other.device, tmp_path).device.name == "NVIDIA A100"
     assert memory_speed.recorded_speeds(None, tmp_path).device.name == "NVIDIA H200"   # the reference GPU
-    assert memory_speed.recorded_speeds(None, tmp_path / "none") is None
+    nobody = memory_speed.recorded_speeds(None, tmp_path / "none")
+    assert str(nobody) == "memory: no recording" and nobody.gpu is H200 and nobody.bandwidths == {}
     path.write_text(path.read_text().replace("shared memory", "L7"))
     with pytest.raises(RecordError, match="L7"):
         memory_speed.recorded_speeds(GPU, tmp_path)
@@ -98,7 +99,7 @@ def test_records(tmp_path):
 def test_speeds_in_words_and_in_the_pyramid():
     speeds = MemorySpeeds(GPU, "recorded", "2026-11-29T12:00:00Z", ITEMS)
     assert "L2, each SM elsewhere: 7.00 TB/s, 26.8 bytes per clock and SM at 1,980 MHz" in str(speeds)
-    assert speeds.bandwidths == {"shared memory": 33e12, "L2": 7e12, "HBM": 4.4e12}
+    assert speeds.gpu is H200 and speeds.bandwidths == {"shared memory": 33e12, "L2": 7e12, "HBM": 4.4e12}
     assert [level.source for level in pyramid(H200, speeds.bandwidths)] == ["computed", *["measured"] * 3]
 
 
