@@ -12,6 +12,9 @@ its heading in docs/glossary.md says more, in fields that are separated by semic
     in: 03, 04                   the notebooks in which these words mean this term; all of them if it is left out
 
 Headings, code, formulas, tables and links are left alone.
+
+A heading with capitals begins with its anchor, `### <a id="tma"></a>TMA`: GitHub makes that name itself, JupyterLab one
+with capitals.
 """
 
 import re
@@ -89,7 +92,7 @@ def read_glossary(path: Path = GLOSSARY) -> list[Entry]:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ArgumentError(f"{path} cannot be read ({why}): restore docs/glossary.md from git.") from None
-    entries = re.finditer(r"^### +(.+?)\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE)
+    entries = re.finditer(r"^### +(?:<a id=[^<>]*></a>)?(.+?)\n(.*?)(?=^##|\Z)", text, re.DOTALL | re.MULTILINE)
     return [_entry(*match.groups()) for match in entries]
 
 
@@ -121,8 +124,8 @@ def _entry(term: str, rest: str) -> Entry:
 
 
 def anchor(heading: str) -> str:
-    """What a link to a heading names: small letters, hyphens for blanks, no other signs (as GitHub makes it)."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    """What a link to a heading names: small letters, hyphens for blanks, no tags and no other signs, as on GitHub."""
+    return re.sub(r"<[^<>]*>|[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 # Linking
@@ -231,6 +234,9 @@ def glossary_problems(entries: Sequence[Entry], text: str, used_in: Iterable[str
             found.append(f"the entry {entry.term} stands {listed} times in the table of subjects: list it once.")
         if not re.search(rf"\]\({GUIDES}#[^)\s]+\)", entry.text):
             found.append(f"the entry {entry.term} links to no section of PTX ISA or the CUDA guide: add one.")
+        tag = "" if entry.anchor == entry.term.replace(" ", "-") else f'<a id="{entry.anchor}"></a>'
+        if f"### {tag}{entry.term}\n" not in text:
+            found.append(f"the heading of {entry.term} must be '### {tag}{entry.term}', so that JupyterLab finds it.")
         if not entry.text or "\n\n" in entry.text:
             found.append(f"the entry {entry.term} is not one paragraph: write one.")
         if not re.search(r"\b(?:rung|notebook)s?\b", entry.text, re.IGNORECASE):

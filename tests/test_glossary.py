@@ -36,7 +36,7 @@ One with a number, in rung 10. [PTX ISA: bar]({SECTION}#bar)
 
 A part of a request, in rung 3. [PTX ISA: ld]({SECTION}#ld)
 
-### SM
+### <a id="sm"></a>SM
 
 Runs CTAs, in all rungs. [PTX ISA: SM]({SECTION}#sm)
 """
@@ -190,15 +190,17 @@ def test_a_link_made_by_hand_stays_and_counts(small):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("### SM", "### AM", r"the entry AM stands after phase of a request: put it in alphabetical order"),
-        ("### SM", "### SM\n\nIn rung 1.\n\n### SM", r"the heading sm is there twice"),
+        ("</a>SM", "</a>AM", r"the entry AM stands after phase of a request: put it in alphabetical order"),
+        ('### <a id="sm"></a>SM', "### SM\n\nIn rung 1.\n\n### SM", r"the heading sm is there twice"),
+        ('<a id="sm"></a>SM', "SM", r"the heading of SM must be '### <a id=\"sm\"></a>SM', so that JupyterLab"),
+        ("### named", '### <a id="named"></a>named', r"the heading of named barrier must be '### named barrier', so"),
         ("[SM](#sm)", "[SM](#ms)", r"links to #ms, and has no such heading"),
         ("[SM](#sm)", "SM", r"the entry SM stands 0 times in the table of subjects"),
         (f"({SECTION}#sm)", "(https://docs.nvidia.com/)", r"the entry SM links to no section of PTX ISA"),
         (f"({SECTION}#sm)", f"({SECTION})", r"the entry SM links to no section of PTX ISA"),
         ("Runs CTAs,", "Runs CTAs.\n\nSo", r"the entry SM is not one paragraph"),
         ("Runs CTAs, in all rungs.", "Runs CTAs.", r"the entry SM names no rung"),
-        ("### SM", "### SMX", r"nobody uses the entry SMX"),
+        ("</a>SM", "</a>SMX", r"nobody uses the entry SMX"),
     ],
 )
 def test_what_is_wrong_with_a_glossary_is_said(small, old, new, says):
