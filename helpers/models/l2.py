@@ -11,7 +11,7 @@ milliseconds. A test plays the same cache access by access. What the model leave
 says how far they may), L2's replacement is not quite LRU, and its two halves may hold a line twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -69,7 +69,9 @@ class L2Traffic:
     """What the model says of one product. Bytes of one launch with a cold L2.
 
     patches: of the waves. steps: along K. once: A and B, each byte once. sm_read: A and B from L2 to the SMs.
-    hbm_reads: of them, from HBM to L2, a number for each wave. hbm_write: C. l2_bytes: capacity.
+    hbm_reads: of them, from HBM to L2, a number for each wave. hbm_write: C. l2_bytes: capacity. missed: of each strip
+    (those of A, then those of B) in each wave, the share that comes from HBM, 0 to 1 (waves, strips); NaN where a wave
+    does not need the strip.
     """
 
     patches: tuple[Patch, ...]
@@ -79,6 +81,7 @@ class L2Traffic:
     hbm_reads: tuple[int, ...]
     hbm_write: int
     l2_bytes: float
+    missed: np.ndarray = field(repr=False, compare=False)
 
     @property
     def hbm_read(self) -> int:
@@ -146,6 +149,7 @@ def l2_traffic(
         hbm_reads=tuple(round(float((strip_bytes * share).sum())) for share in np.array(missed) / steps),
         hbm_write=m * n * BF16_BYTES,
         l2_bytes=l2_bytes,
+        missed=np.where(needed, np.array(missed) / steps, np.nan),
     )
 
 
