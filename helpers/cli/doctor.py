@@ -1,4 +1,4 @@
-"""`doctor`: what is missing on this machine, and the line to type."""
+"""`doctor`: what is missing on this machine, and the line to type; with --performance, why a kernel is slower here."""
 
 import argparse
 import os
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ class Finding(NamedTuple):
 
 def doctor(options: argparse.Namespace, output: Output) -> int:
     """Run all checks. Exit 1 if something is missing that the course needs on every machine (so not the GPU)."""
+    if options.performance:
+        return performance(options, output)
     broken = False
     for name, check, required in CHECKS:
         finding = carefully(check)
@@ -42,6 +45,24 @@ def doctor(options: argparse.Namespace, output: Output) -> int:
         if not finding.ok and finding.remedy:
             output.text(f"{'':23}{'' if required else 'only for speeds of your own: '}{finding.remedy}")
     return 1 if broken else 0
+
+
+def performance(options: argparse.Namespace, output: Output) -> int:
+    """Measure a rung beside its recording and say which known causes fit. Exit 1 if its result is wrong."""
+    from helpers.performance import measure_and_explain
+
+    report = measure_and_explain(options.rung, options.size, "sustained" if options.sustained else "burst")
+    if report.facts.device is None:
+        output.text(str(report))
+    for finding in report.findings:
+        row = {**asdict(finding), "required": False}
+        if report.facts.device is None:
+            output.rows.append(row)
+            continue
+        output.row(row, COLUMNS)
+        if finding.remedy:
+            output.text(f"{'':23}{finding.remedy}")
+    return 1 if report.facts.refused else 0
 
 
 def carefully(check: Callable[[], Finding]) -> Finding:

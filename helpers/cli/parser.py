@@ -72,7 +72,11 @@ def build_parser() -> argparse.ArgumentParser:
     folder = BUILD / "slides"
     slides.add_argument("--output-dir", type=Path, default=folder, metavar="DIR", help="default: build/slides")
 
-    command("doctor", doctor, "what is missing on this machine, and the line to type")
+    check = command("doctor", doctor, "what is missing on this machine, and the line to type")
+    check.add_argument("--performance", action="store_true", help="why is mine slower? measured beside the recording")
+    check.add_argument("--rung", default="10", metavar="RUNG", help="of --performance; default: the last one")
+    check.add_argument("--size", type=edge, default=4096, metavar="N", help="of --performance; default: 4096")
+    check.add_argument("--sustained", action="store_true", help="of --performance: not in bursts")
     return parser
 
 
@@ -96,6 +100,14 @@ def size(text: str) -> tuple[int, int, int]:
     if max(numbers) >= 2**31:
         raise argparse.ArgumentTypeError(f"{text!r} is too large: each number must be below 2^31")
     return tuple(numbers * 3 if len(numbers) == 1 else numbers)
+
+
+def edge(text: str) -> int:
+    """N from a number, for M = N = K."""
+    m, n, k = size(text)
+    if not m == n == k:
+        raise argparse.ArgumentTypeError(f"{text!r} is no cube: give one number, for M = N = K")
+    return n
 
 
 def natural(text: str) -> int:
