@@ -51,7 +51,7 @@ def test_each_strip_comes_from_where_the_cache_says(order, l2_bytes, ctas):
     assert (np.isnan(traffic.missed) == np.isnan(played)).all()
     # In the model nobody comes first within a step, so that the steps at both ends count in full.
     late = np.nan_to_num(traffic.missed - played)
-    assert late.min() > -1e-9 and late.max() < 1.001 / traffic.steps and (late > 1e-9).mean() < 0.1
+    assert late.min() > -1e-9 and late.max() < 2.001 / traffic.steps and late.sum() <= 0.03 * np.nansum(played)
     strip_bytes = np.repeat([TILE[0], TILE[1]], grid) * k * 2
     assert np.nansum(traffic.missed * strip_bytes, axis=1) == pytest.approx(traffic.hbm_reads)
 
