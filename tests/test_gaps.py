@@ -88,8 +88,6 @@ def test_refusals():
         Loss("x", 1.2, "", "counted")
     with pytest.raises(ArgumentError, match="source of 'x' is 'guessed'"):
         Loss("x", 0.5, "", "guessed")
-    with pytest.raises(ArgumentError, match="gaps is empty"):
-        gap_chart([])
 
 
 ODD = Gap("odd, N=1", Bound("tensor cores", 100.0, ""), 50.0, "made up", (Loss("luck", 0.9, "none", "modelled"),))
@@ -97,6 +95,7 @@ DRAWN = {
     "all": (lambda: gap_chart([explain_gap(recorded(rung.number)) for rung in RUNGS]), "03_register_tiling, N=4096, "),
     "one": (lambda: gap_chart([ODD], "Odd"), "50%: luck 0.90, the rest 0.56."),
     "no losses": (lambda: gap_chart([replace(ODD, losses=())]), "50%: the rest 0.50."),
+    "none": (lambda: gap_chart([], "None"), "None: no recording for this code."),
     "above its bound": (lambda: gap_chart([replace(ODD, measured=120.0)]), "120%"),
 }
 

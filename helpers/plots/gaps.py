@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from helpers.errors import ArgumentError
 from helpers.models.gap import CLOCK, Gap
 from helpers.models.predict import number
 from helpers.plots.figure import CARD, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 
 _ROW, _HEAD, _FOOT = 0.40, 1.20, 0.62   # inches
 _REST = "the rest"
+NOTHING = "no recording for this code"
 _COLORS = {   # of the parts, in the order of the key; told apart by lightness and hatch
     "places": (SKY, ""),
     "turns": (YELLOW, "///"),
@@ -25,11 +25,11 @@ _OTHER = (SKY, "xx")
 def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
     """A bar for each rung: its bound is 100%, dark what is measured, and the parts of the gap from right to left.
 
-    Where the parts together are more than the gap, those drawn last are cut off at the measured speed. Raises
-    ArgumentError without gaps.
+    gaps: from helpers.gaps.explain_gap; without any there is only a sentence. Where the parts together are more than
+    the gap, those drawn last are cut off at the measured speed.
     """
     if not gaps:
-        raise ArgumentError("gaps is empty: give at least one, from helpers.gaps.explain_gap.")
+        return _nothing(title or "Bound, measured, gap")
     heading = title or "From the bound to what is measured"
     with style():
         height = _HEAD + _ROW * len(gaps) + _FOOT
@@ -51,6 +51,15 @@ def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
         _key(picture, 1 - 0.66 / height, [name for name in dict.fromkeys([*_COLORS, *used]) if name in used])
         parts = "; ".join(_words(gap) for gap in gaps)
         picture.alt = f"{heading}. {parts}."
+    return picture
+
+
+def _nothing(heading: str) -> Picture:
+    with style():
+        picture = new_picture(9.4, 1.1)
+        picture.text(0.015, 0.72, heading, fontsize=12.5, fontweight="bold", va="center")
+        picture.text(0.015, 0.3, NOTHING, va="center")
+        picture.alt = f"{heading}: {NOTHING}."
     return picture
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from helpers.errors import ArgumentError
 from helpers.models.levels import LEVELS, LevelBytes
 from helpers.models.machine import H200, Gpu
 from helpers.models.predict import number
@@ -108,16 +107,14 @@ def level_rooflines(
 
     points: what a rung moves (`models.levels.level_bytes`) and its TFLOP/s. measured: bandwidths by level, as of
     `models.pyramid.pyramid`; else those of the datasheet or computed. A panel's heading says which. The arithmetic's
-    peaks are those of the highest clock. Raises ArgumentError without points.
+    peaks are those of the highest clock.
     """
-    if not points:
-        raise ArgumentError("points is empty: give at least one (level_bytes(rung), tflops).")
     levels = {level.name: level for level in pyramid(gpu, measured)}
     fp32, tensor = gpu.fp32_tflops, gpu.tensor_tflops
     heading = title or f"Three roofs on {gpu.name}"
     with style():
         picture = new_picture(9.6, 5.4)
-        low = min(0.5 * fp32, *(tflops / 2.5 for _, tflops in points))
+        low = min([0.05 * fp32, *(tflops / 2.5 for _, tflops in points)])
         for index, name in enumerate(LEVELS):
             axes = picture.add_axes((0.093 + 0.307 * index, 0.185, 0.28, 0.60))
             axes.set(xscale="log", yscale="log", ylim=(low, tensor * 2.5))
@@ -148,8 +145,8 @@ def _draw_level(axes: Axes, level: MemoryLevel, points: Sequence[tuple[LevelByte
     low, high = axes.get_ylim()
     intensities = [moved.intensity(level.name) for moved, _ in points]
     slope = level.bandwidth / 1e12
-    left = min(low / slope, *(value / 4 for value in intensities))
-    right = max(tensor / slope * 3, *(value * 4 for value in intensities))
+    left = min([low / slope, *(value / 4 for value in intensities)])
+    right = max([tensor / slope * 3, *(value * 4 for value in intensities)])
     axes.set_xlim(left, right)
     x = np.array([low / slope / 2, tensor / slope])
     axes.plot(x, x * slope, color=NAVY, lw=2.2, zorder=2)
@@ -192,7 +189,7 @@ def _levels_alt(heading: str, points, levels: Mapping[str, MemoryLevel], fp32: f
         at = ", ".join(f"{number(moved.intensity(name))} at {name}" for name in LEVELS)
         parts.append(f"{moved.rung} {number(tflops)} TFLOP/s, FLOP per byte {at}")
     peaks = f"CUDA cores {number(fp32)}, tensor cores {number(tensor)} TFLOP/s"
-    return f"{heading}. Bandwidths: {roofs}; {peaks}. {'; '.join(parts)}."
+    return f"{heading}. Bandwidths: {roofs}; {peaks}. {'; '.join(parts) or 'No rungs'}."
 
 
 def _plain_ticks(axes: Axes) -> None:
