@@ -57,6 +57,7 @@ EXERCISES = (
     ),
     Function(
         id="06.2",
+        lines=2,
         reference=_reference,
         points=((0, 0), (0, 1), (1, 0), (8, 0), (0, 8), (16, 2), (25, 77), (63, 127)),
         names=("row", "column"),

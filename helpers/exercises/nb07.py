@@ -64,6 +64,7 @@ EXERCISES = (
     ),
     Function(
         id="07.2",
+        lines=2,
         reference=_producer_and_consumer,
         points=((0, 4), (1, 4), (3, 4), (4, 4), (7, 4), (8, 4), (5, 3), (2, 1), (3, 1), (63, 2)),
         names=("step", "stages"),
@@ -79,6 +80,7 @@ EXERCISES = (
     KernelChange(
         id="07.3",
         rung="07_pipelining",
+        lines=5,
         size=(128, 256, STEPS * DEPTH),
         goal=_one_group_in_flight,
         schedules=("lazy", "random"),

@@ -67,6 +67,7 @@ EXERCISES = (
     ),
     Function(
         id="08.2",
+        lines=7,
         reference=_bigger,
         points=tuple((hilbert(side, side).tolist(),) for side in (1, 2, 4, 8)),
         names=("curve",),
@@ -82,6 +83,7 @@ EXERCISES = (
     KernelChange(
         id="08.3",
         rung="08_hilbert",
+        lines=4,
         size=SIZE,
         goal=_bands_without_a_list,
         hints=(

@@ -77,6 +77,7 @@ EXERCISES = (
     ),
     Function(
         id="09.2",
+        lines=2,
         reference=_first_place,
         points=((0, 5, 4), (1, 5, 4), (1, 4, 4), (2, 4, 4), (1, 8, 4), (3, 5, 4), (2, 64, 4), (7, 3, 2), (5, 1, 3)),
         names=("tile", "steps", "stages"),
@@ -91,6 +92,7 @@ EXERCISES = (
     KernelChange(
         id="09.3",
         rung="09_persistence",
+        lines=2,
         edits=_COMPUTED,
         size=SIZE,
         goal=_computes_its_places,

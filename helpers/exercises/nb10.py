@@ -59,6 +59,7 @@ EXERCISES = (
     ),
     Function(
         id="10.2",
+        lines=4,
         reference=other_address,
         points=((0, 0), (1, 0), (7, 0), (8, 0), (15, 2), (16, 0), (31, 0), (33, 1), (70, 3), (127, 3)),
         names=("thread", "store"),
@@ -72,6 +73,7 @@ EXERCISES = (
     KernelChange(
         id="10.3",
         rung="10_clusters",
+        lines=2,
         edits=_LONELY,
         size=SIZE,
         schedules=("lazy", "eager"),
