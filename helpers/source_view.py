@@ -49,6 +49,7 @@ STYLE = """<style>
 .hm-view .c1, .hm-view .cm, .hm-view .c { color: var(--jp-mirror-editor-comment-color, #4c8a8a); font-style: italic; }
 body[data-jp-theme-light="false"] .hm-view :is(.c1, .cm, .c) { color: #7fb5b5; }
 .hm-view .cp, .hm-view .cpf { color: var(--jp-mirror-editor-meta-color, #b5651d); }
+body[data-jp-theme-light="false"] .hm-view :is(.cp, .cpf) { color: #c79bff; }
 .hm-view .s, .hm-view .se { color: var(--jp-mirror-editor-string-color, #ba4545); }
 .hm-view .mi, .hm-view .mf, .hm-view .mh { color: var(--jp-mirror-editor-number-color, #2f8f2f); }
 </style>"""
