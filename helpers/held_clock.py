@@ -4,8 +4,9 @@
 
 A probe right after the launches comes too late: tensor cores at work draw much power, the chip lowers its clock for
 them within half a millisecond, and raises it again as soon as they rest. So here one thread of each CTA of a copy of
-the kernel notes cycles (clock64) and nanoseconds (%globaltimer) at its first and its last instruction. The clock is the
-sum of the cycles over the sum of the nanoseconds, in the last launch.
+the kernel notes cycles (clock64) and nanoseconds (%globaltimer) at its first and its last instruction, and sums up what
+lies between. The clock is the sum of the cycles over the sum of the nanoseconds, over all launches of a burst or turn:
+under the power cap it goes up and down too much for one launch to tell.
 """
 
 import re
@@ -16,7 +17,7 @@ from typing import Any
 
 from helpers import device, gpu
 from helpers.arrays import empty_matrix, random_matrix
-from helpers.benchmark import BURST_LAUNCHES, CHUNK_MS, DROP_S, SPIN_MS, launch_count
+from helpers.benchmark import CHUNK_MS, DROP_S, SPIN_MS, launch_count
 from helpers.device import Device, peak_tflops
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
@@ -24,24 +25,16 @@ from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.records import DATE, HASH, RECORD_DIR, REGIMES, Measurement, device_from_json
 from helpers.rungs import Rung, find_rung
-from helpers.timing import CudaTimer
+from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text
 
 SCHEMA = "hopper-matmul/held-clock/1"
 SUSTAINED_S = 2.0
 MOST_CTAS = 1 << 16
 
-_NOTE = """// Cycles of this SM and nanoseconds, at slot 0 (the first instruction) or 1 (the last one) of this CTA.
-__device__ __forceinline__ void note_clock(unsigned long long* clocks, int slot) {
-    unsigned long long nanoseconds;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds)::"memory");
-    unsigned long long* own = clocks + 4 * (size_t(blockIdx.y) * gridDim.x + blockIdx.x) + 2 * slot;
-    own[0] = clock64();
-    own[1] = nanoseconds;
-}
-
-extern "C" __global__"""
-_LAST_THREAD = "if (threadIdx.x == blockDim.x - 1) note_clock(clocks, {slot});"
+_NOTES = PROBES / "note_time.cuh"
+_KERNEL = 'extern "C" __global__'
+_LAST_THREAD = "if (threadIdx.x == blockDim.x - 1) {}(clocks + 4 * (size_t(blockIdx.y) * gridDim.x + blockIdx.x));"
 
 
 @dataclass(frozen=True)
@@ -80,15 +73,17 @@ class Clocked:
 
 def clocked_text(text: str) -> str:
     """The text of a kernel with the notes in it: a parameter more, and its first and last statements."""
-    text, signatures = re.subn(r"int K\) \{\n", f"int K, unsigned long long* clocks) {{\n    {_LAST_THREAD}\n", text)
+    begin = f"int K, unsigned long long* clocks) {{\n    {_LAST_THREAD.format('note_begin')}\n"
+    text, signatures = re.subn(r"int K\) \{\n", begin, text)
     if signatures != 1 or not text.endswith("}\n"):
         raise BackendError("The kernel has not the form that its clock can be noted in: see helpers/held_clock.py.")
-    text = text.replace("{slot}", "0").replace('extern "C" __global__', _NOTE)
-    return text.removesuffix("}\n") + f"    {_LAST_THREAD.format(slot=1)}\n}}\n"
+    text = text.replace(_KERNEL, f"{_NOTES.read_text(encoding='utf-8')}\n{_KERNEL}")
+    return text.removesuffix("}\n") + f"    {_LAST_THREAD.format('note_end')}\n}}\n"
 
 
 def clocked_kernel(own: Kernel, clocks: Any) -> Kernel:
-    """A copy of a rung's kernel whose CTAs note their clocks: uint64 (4 x CTAs), in the memory of its backend."""
+    """A copy of a rung's kernel whose CTAs note their clocks: uint64 (4 x CTAs) of zeros, in the memory of its backend.
+    """
     file = save_text(clocked_text(own.source), f"clocked_{own.rung.name}")
     kernel = Kernel(own.rung, own._implementation, own.entry, {}, file)
     kernel.extra_arguments = (clocks,)
@@ -96,28 +91,35 @@ def clocked_kernel(own: Kernel, clocks: Any) -> Kernel:
 
 
 def measure_clock(rung: str | int | Rung, n: int, regime: str, timer: CudaTimer | None = None) -> HeldClock:
-    """Measure it at M = N = K = n. Takes about two seconds. Raises BackendError without a GPU that runs the rung."""
+    """Measure it at M = N = K = n. Takes about three seconds. Raises BackendError without a GPU that runs the rung."""
+    own = load(rung, "cuda")
+    A, B = random_matrix(n, n, 0, "cuda"), random_matrix(n, n, 1, "cuda")
+    mhz = held_mhz(own, A, B, regime, timer or CudaTimer())
+    return HeldClock(own.rung.name, own.code_hash, n, regime, mhz, device.now())
+
+
+def held_mhz(own: Kernel, A: Any, B: Any, regime: str, timer: Timer) -> float:
+    """The clock within a kernel on the GPU, MHz, over a burst after a second of rest or a turn when it is warm."""
     import cupy
 
-    own = load(rung, "cuda")
     clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
-    A, B, C = random_matrix(n, n, 0, "cuda"), random_matrix(n, n, 1, "cuda"), empty_matrix(n, n, "cuda")
-    timer = timer or CudaTimer()
-    launch = clocked_kernel(own, clocks).prepared(A, B, C)
+    launch = clocked_kernel(own, clocks).prepared(A, B, empty_matrix(A.shape[0], B.shape[1], "cuda"))
     ms = timer.burst(launch, 1, 0.0, SPIN_MS).ms
     if regime == "burst":
-        timer.burst(launch, min(BURST_LAUNCHES, launch_count(ms)), 1.0, SPIN_MS)
+        clocks.fill(0)
+        timer.burst(launch, launch_count(ms), 1.0, SPIN_MS)
     else:
-        timer.turn(launch, SUSTAINED_S, DROP_S, max(1, round(CHUNK_MS / ms)))
+        chunk = max(1, round(CHUNK_MS / ms))
+        timer.turn(launch, DROP_S, 0.0, chunk)
+        clocks.fill(0)
+        timer.turn(launch, SUSTAINED_S, 0.0, chunk)
     gpu.synchronize()
-    return HeldClock(own.rung.name, own.code_hash, n, regime, clock_of(clocks.get()), device.now())
+    return clock_of(clocks.get())
 
 
 def clock_of(noted: Any) -> float:
-    """MHz from what the CTAs noted: cycles and nanoseconds, first and last; zeros where there was no CTA."""
-    rows = noted.reshape(-1, 4).astype("int64")
-    rows = rows[rows[:, 3] > 0]
-    cycles, nanoseconds = (rows[:, 2:] - rows[:, :2]).sum(axis=0)
+    """MHz from what the CTAs noted (see probes/note_time.cuh); zeros where there was no CTA."""
+    cycles, nanoseconds = noted.reshape(-1, 4)[:, 2:].astype("int64").sum(axis=0)
     if nanoseconds <= 0:
         raise BackendError("No CTA has noted its clock: did the kernel run?")
     return float(cycles) * 1e3 / float(nanoseconds)

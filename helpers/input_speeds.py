@@ -18,18 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from helpers import device, gpu
+from helpers import device
 from helpers.arguments import check_sizes
 from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, to_backend
 from helpers.benchmark import (
-    CHUNK_MS,
-    DROP_S,
-    SPIN_MS,
     Bench,
     Contender,
     burst_together,
     check_options,
-    launch_count,
     require_right,
     sustained_together,
     toolkit,
@@ -38,7 +34,7 @@ from helpers.checks import require_integer
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError
-from helpers.held_clock import MOST_CTAS, SUSTAINED_S, clock_of, clocked_kernel
+from helpers.held_clock import held_mhz
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
@@ -174,24 +170,9 @@ def measure_inputs(kernel: Kernel, n: int, regime: str) -> list[InputSpeed]:
         found = []
         for inputs, (A, B), samples in zip(INPUTS, matrices, rounds, strict=True):
             kernel_ms = tuple(median(item) for item in samples)
-            mhz = _held_mhz(bench.timer, kernel, A, B, regime, median(kernel_ms))
+            mhz = held_mhz(kernel, A, B, regime, bench.timer)
             found.append(InputSpeed(inputs, kernel_ms, mhz))
         return found
-
-
-def _held_mhz(timer: Any, kernel: Kernel, A: Any, B: Any, regime: str, ms: float) -> float:
-    """The clock within the last of the launches of a burst or a turn, MHz."""
-    import cupy
-
-    clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
-    launch = clocked_kernel(kernel, clocks).prepared(A, B, empty_matrix(A.shape[0], B.shape[1], "cuda"))
-    timer.burst(launch, 1, 0.0, SPIN_MS)
-    if regime == "burst":
-        timer.burst(launch, launch_count(ms), 1.0, SPIN_MS)
-    else:
-        timer.turn(launch, SUSTAINED_S, DROP_S, max(1, round(CHUNK_MS / ms)))
-    gpu.synchronize()
-    return clock_of(clocks.get())
 
 
 def find_inputs(

@@ -165,11 +165,12 @@ def measure_memory(timer: Timer, report: Callable[[str], None] = lambda line: No
     functions = {name: gpu.load_function(cubin.path, name) for name in ("read_shared", "read_global")}
     ctas = answer.sms
     planned = walks(ctas, info.l2_bytes, min(HBM_BYTES, info.memory_bytes // 8))
-    out, log = cupy.zeros(ctas * THREADS, cupy.uint32), cupy.zeros(4 * ctas, cupy.uint64)
+    out = cupy.zeros(ctas * THREADS, cupy.uint32)
     found = []
     for walk in planned:
         values = cupy.arange(4 * walk.total, dtype=cupy.uint32)
         expected = [walk.sum_of(cta) for cta in range(ctas)]
+        log = cupy.zeros(4 * ctas, cupy.uint64)
         name, arguments = launch_arguments(walk, values, out, log)
 
         def launch(name: str = name, arguments: tuple = arguments) -> None:

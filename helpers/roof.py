@@ -112,7 +112,7 @@ def measure_roofs(timer: CudaTimer, report: Callable[[str], None] = lambda line:
         def launch(arguments: tuple = arguments) -> None:
             gpu.launch_function(function, (ctas,), (THREADS,), arguments, SHARED_BYTES)
 
-        ms, telemetry = timed(timer, launch, regime)
+        ms, telemetry = timed(timer, launch, regime, lambda: log.fill(0))
         if not bool(cupy.isfinite(out).all()) or bool((out != 0).any()) != (inputs != "zeros"):
             raise BackendError(f"The probe {SOURCE.name} has computed nonsense on {inputs}: look at its operands.")
         tflops = STEP_FLOP * steps * ctas / ms / 1e9
@@ -126,15 +126,24 @@ def _zeros(values: int) -> Any:
     return np.zeros((1, values), random_matrix(1, 1, 0, "emulator").dtype)
 
 
-def timed(timer: Timer, launch: Callable[[], None], regime: str) -> tuple[float, Sequence[Telemetry]]:
-    """Milliseconds a launch, and NVML's readings: the median of three bursts, or of a turn of two seconds."""
+def timed(
+    timer: Timer, launch: Callable[[], None], regime: str, begin: Callable[[], None] = lambda: None
+) -> tuple[float, Sequence[Telemetry]]:
+    """Milliseconds a launch, and NVML's readings: the median of three bursts, or of a turn of two seconds.
+
+    begin: called when the GPU is warm, just before the launches that count.
+    """
     if regime not in REGIMES:
         raise BackendError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
     warm = timer.burst(launch, 1, 0.0, SPIN_MS)
     if regime == "burst":
+        begin()
         bursts = [timer.burst(launch, BURST_LAUNCHES, 1.0, SPIN_MS) for _ in range(ROUNDS)]
         return median([burst.ms for burst in bursts]), [burst.telemetry for burst in bursts]
-    turn = timer.turn(launch, TURN_S, DROP_S, max(1, round(CHUNK_MS / warm.ms)))
+    chunk = max(1, round(CHUNK_MS / warm.ms))
+    timer.turn(launch, DROP_S, 0.0, chunk)
+    begin()
+    turn = timer.turn(launch, TURN_S, 0.0, chunk)
     return median(turn.samples_ms), turn.telemetry[len(turn.telemetry) // 2 :]   # NVML's power is a moving average
 
 

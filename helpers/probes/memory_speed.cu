@@ -7,7 +7,7 @@
 //              stride 0: all SMs ask for the same bytes at about the same time.
 // Contract  total, stride and count are multiples of THREADS * IN_FLIGHT chunks.
 // Launch    grid (SMs), block (THREADS). out[CTA * THREADS + thread] = its sum of 32-bit words, modulo 2^32.
-//           log[4 * CTA ...] = cycles of the SM and nanoseconds of the GPU at the beginning, then at the end.
+//           log[4 * CTA ...]: see note_time.cuh.
 #include "note_time.cuh"
 
 constexpr int THREADS = 1024;
@@ -26,7 +26,7 @@ read_shared(const uint4* values, unsigned* out, unsigned long long* log, int rea
     __shared__ uint4 chunks[PASSES * THREADS];
     for (int i = threadIdx.x; i < PASSES * THREADS; i += THREADS) chunks[i] = values[i];
     __syncthreads();
-    if (threadIdx.x == 0) note_time(log + 4 * blockIdx.x);
+    if (threadIdx.x == 0) note_begin(log + 4 * blockIdx.x);
 
     uint4 sum = {0, 0, 0, 0};
     int place = threadIdx.x;   // goes round and round: addresses known in advance would be read once only
@@ -39,13 +39,13 @@ read_shared(const uint4* values, unsigned* out, unsigned long long* log, int rea
 
     out[blockIdx.x * THREADS + threadIdx.x] = sum.x + sum.y + sum.z + sum.w;
     __syncthreads();   // all have finished
-    if (threadIdx.x == 0) note_time(log + 4 * blockIdx.x + 2);
+    if (threadIdx.x == 0) note_end(log + 4 * blockIdx.x);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 read_global(const uint4* values, unsigned* out, unsigned long long* log, unsigned total, unsigned stride,
             unsigned count, int rounds) {
-    if (threadIdx.x == 0) note_time(log + 4 * blockIdx.x);
+    if (threadIdx.x == 0) note_begin(log + 4 * blockIdx.x);
     uint4 sum = {0, 0, 0, 0};
     for (int round = 0; round < rounds; ++round) {
         unsigned first = size_t(blockIdx.x) * stride % total;
@@ -62,5 +62,5 @@ read_global(const uint4* values, unsigned* out, unsigned long long* log, unsigne
     }
     out[blockIdx.x * THREADS + threadIdx.x] = sum.x + sum.y + sum.z + sum.w;
     __syncthreads();
-    if (threadIdx.x == 0) note_time(log + 4 * blockIdx.x + 2);
+    if (threadIdx.x == 0) note_end(log + 4 * blockIdx.x);
 }

@@ -6,8 +6,7 @@
 // Operands  `values`: SHARED bytes of bf16 in any order. Their bits matter for power (zeros are cheap), their places
 //           don't. Every TILE_STEPS steps the sums begin anew, as those of a product with K = 4096 do.
 // Launch    grid (SMs), block (THREADS), dynamic shared memory SHARED.
-//           out[CTA * THREADS + thread] = the total of its sums. log[4 * CTA ...] = cycles of the SM and nanoseconds of
-//           the GPU at the beginning, then at the end.
+//           out[CTA * THREADS + thread] = the total of its sums. log[4 * CTA ...]: see note_time.cuh.
 #include <cuda_bf16.h>
 
 #include "hopper.cuh"
@@ -26,7 +25,7 @@ wgmma_roof(const uint4* values, float* out, unsigned long long* log, int steps) 
     for (int i = threadIdx.x; i < SHARED / 16; i += THREADS) chunks[i] = values[i];
     fence_proxy_async();   // threads wrote what wgmma reads
     __syncthreads();
-    if (threadIdx.x == 0) note_time(log + 4 * blockIdx.x);
+    if (threadIdx.x == 0) note_begin(log + 4 * blockIdx.x);
 
     const __nv_bfloat16* A = reinterpret_cast<const __nv_bfloat16*>(shared_memory);
     const __nv_bfloat16* B = A + STAGES * A_VALUES;
@@ -51,5 +50,5 @@ wgmma_roof(const uint4* values, float* out, unsigned long long* log, int steps) 
     for (int i = 0; i < BN / 2; ++i) total += sums[i];
     out[blockIdx.x * THREADS + threadIdx.x] = total;
     __syncthreads();   // both warpgroups have finished
-    if (threadIdx.x == 0) note_time(log + 4 * blockIdx.x + 2);
+    if (threadIdx.x == 0) note_end(log + 4 * blockIdx.x);
 }
