@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from helpers import gpu
 from helpers import input_speeds as module
 from helpers.benchmark import BenchmarkRefused
 from helpers.device import Device
@@ -148,6 +149,7 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setattr(module, "Bench", lambda: bench)
     monkeypatch.setattr(module, "input_matrix", lambda inputs, r, c, seed, _: matrix(inputs, r, c, seed, "emulator"))
     monkeypatch.setattr(module, "empty_matrix", lambda rows, columns, _: empty(rows, columns, "emulator"))
+    monkeypatch.setattr(gpu, "synchronize", lambda: None)
     monkeypatch.setattr(module, "held_mhz", lambda *arguments: clocks.append(arguments[3]) or 1700.0)
     return bench, clocks
 
