@@ -103,13 +103,15 @@ def _speed(facts: Facts) -> Finding | None:
     if facts.mine is None:
         return None
     here = f"{three_digits(facts.mine.tflops)} TFLOP/s here"
-    if facts.recorded is None:
+    then = facts.recorded
+    if then is None:
         return Finding("speed", False, f"{here}; {_recorded_words(facts)}", "compare at N=4096 or 8192")
     share = _share(facts)
-    detail = f"{here}, {share:.1%} of the recording; {_recorded_words(facts)}"
-    return Finding("speed", True, detail) if share >= 1 - SPEED_MARGIN else Finding(
-        "speed", False, detail, "see the causes below"
-    )
+    recorded = f"{three_digits(then.tflops)} recorded on {then.device.name}, {then.date[:10]}"
+    detail = f"{here}, {recorded}: {share:.1%}"
+    if share >= 1 - SPEED_MARGIN:
+        return Finding("speed", True, detail)
+    return Finding("speed", False, detail, "see the causes below")
 
 
 def _share(facts: Facts) -> float:

@@ -7,6 +7,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import wrap
 
 from helpers import device
 from helpers.arguments import check_sizes
@@ -25,6 +26,7 @@ RUNG = "10_clusters"
 ROUNDS = 6      # the fewest that give a 95% interval
 REST_S = 1.0    # before NVML is asked who else is at work
 
+WIDTH, INDENT = 88, " " * 23
 COLUMNS = (Column("check", "check", 16), Column("ok", "ok", 3), Column("detail", "found", 0))
 
 
@@ -46,9 +48,10 @@ class Report:
         name = f"{self.facts.rung}, N={self.facts.n}, {self.facts.regime}: why is mine slower?"
         lines = [name, line(column.cell(column.title) for column in COLUMNS)]
         for finding in self.findings:
-            lines.append(line(column.cell(getattr(finding, column.key)) for column in COLUMNS))
-            if finding.remedy:
-                lines.append(f"{'':23}{finding.remedy}")
+            head, *rest = wrap(finding.detail, WIDTH)
+            cells = {"check": finding.check, "ok": finding.ok, "detail": head}
+            lines.append(line(column.cell(cells[column.key]) for column in COLUMNS))
+            lines += [INDENT + part for part in (*rest, *wrap(finding.remedy, WIDTH))]
         return "\n".join(lines)
 
 
