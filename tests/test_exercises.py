@@ -1,5 +1,12 @@
 """Every exercise accepts its solution, refuses nothing with a traceback, and has three hints."""
 
+import ast
+import difflib
+import inspect
+import re
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -7,10 +14,13 @@ from helpers.bugs import BUGS
 from helpers.errors import ArgumentError
 from helpers.exercises import Function, KernelChange, Number, edit, faulty
 from helpers.exercises.find_the_bug import FindTheBug
-from helpers.exercises.kinds import Status
+from helpers.exercises.kinds import Exercise, Status, Written
+from helpers.exercises.place_map import PlaceMap
 from helpers.exercises.registry import all_exercises, find_exercise, solution_of
 from helpers.exercises.session import Session
+from helpers.notebooks import read_notebook
 from helpers.rungs import RUNGS
+from helpers.variants import replace_in
 
 EXERCISES = all_exercises()
 HINTS = ("look", "look closer", "it is 32")
@@ -174,6 +184,181 @@ def test_faulty_kernels_show_a_symptom_and_their_solution_mends_it(exercise):
     assert exercise.judge(edit(exercise.rung)).status is Status.RIGHT
 
 
+MENDINGS = {
+    "01.4": (
+        [[("* K + column", "* N + column")]],
+        [
+            ([("* K + column", "* M + column")], "reports out of bounds"),
+            ([("* K + column", "* N + row")], "reports out of bounds"),
+            ([("k < K; ++k", "k < N; ++k")], "result is wrong"),
+        ],
+    ),
+    "02.4": (
+        [
+            [("    if (row >= M || column >= N) return;\n", ""),
+             ("    // 3. Store: lanes along a row of C.\n", "    if (row >= M || column >= N) return;\n")],
+            edit("02_smem_tiling"),
+        ],
+        [
+            ([("    if (row >= M || column >= N) return;\n", "")], "reports out of bounds"),
+            ([("|| column >= N", "")], "reports out of bounds"),
+            ([("row >= M || column >= N", "row >= M && column >= N")], "reports out of bounds"),
+        ],
+    ),
+    "03.4": (
+        [
+            [("TN * thread_chunk + j", "4 * j + thread_chunk")],
+            [("thread_chunk + 4 * j)]", "TN * thread_chunk + j)]")],   # then the thread computes neighbours
+        ],
+        [
+            ([("TN * thread_chunk + j", "thread_chunk + j")], "never written"),
+            ([("TN * thread_chunk + j", "thread_chunk + 8 * j")], "reports out of bounds"),
+        ],
+    ),
+    "04.4": (
+        [
+            [("chunk ^ row % 8", "chunk ^ row / 8 % 8")],
+            [("chunk ^ row % 8", "chunk ^ (row / 8 + row) % 8")],
+        ],
+        [
+            ([("chunk ^ row % 8", "chunk ^ row / 4 % 8")], "line 92 takes 8 wavefronts"),
+            ([("lane % 8 * 8;", "lane % 8;")], "never written"),
+            ([("SWIZZLE ? ", "")], "does not compile"),
+        ],
+    ),
+    "05.4": (
+        [
+            [("step < BUFFERS; ++step", "step < min(BUFFERS, steps); ++step")],
+            [("step < BUFFERS; ++step) load", "step < BUFFERS; ++step) if (step < steps) load")],
+        ],
+        [
+            ([("step < BUFFERS; ++step", "step < BUFFERS - 1; ++step")], "deadlock"),
+            ([("step < BUFFERS; ++step", "step < steps; ++step")], "with M=128 N=256 K=320"),
+            ([("step + BUFFERS < steps", "step + BUFFERS <= steps")], "exit unwaited"),
+        ],
+    ),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(("name", "mending"), [(name, one) for name, (some, _) in MENDINGS.items() for one in some])
+def test_other_mendings_are_right_too(name, mending):
+    verdict = find_exercise(name).judge(mending)
+    assert verdict.status is Status.RIGHT, verdict.words
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(
+    ("name", "answer", "words"), [(name, *one) for name, (_, some) in MENDINGS.items() for one in some]
+)
+def test_mendings_that_do_not_do_are_told_why(name, answer, words):
+    verdict = find_exercise(name).judge(answer)
+    assert verdict.status is Status.WRONG and words in verdict.words, verdict.words
+
+
+# What the notebooks say
+
+
+def cells_of(exercise):
+    """The cells of an exercise's notebook up to the one that checks it."""
+    found = next(rung.notebook for rung in RUNGS if exercise.id.startswith(f"{rung.number:02d}."))
+    cells = read_notebook(found).cells
+    place = next(i for i, cell in enumerate(cells) if f'check("{exercise.id}"' in cell.source)
+    return cells[:place + 1]
+
+
+def cell_of(exercise):
+    """The source of the cell that checks an exercise, and the text before it that asks for it."""
+    cells = cells_of(exercise)
+    return cells[-1].source, next(c.source for c in cells[::-1] if f"**{exercise.id}**" in c.source)
+
+
+@pytest.mark.parametrize("exercise", of_kind((Function, PlaceMap)), ids=lambda exercise: exercise.id)
+def test_a_skeleton_is_its_solution_without_the_readers_lines(exercise):
+    cell, text = cell_of(exercise)
+    solution = solution_of(exercise)
+    skeleton = next(node for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef))
+    whole = ast.parse(inspect.getsource(solution)).body[0]
+    assert skeleton.name == whole.name
+    assert [a.arg for a in skeleton.args.args] == [a.arg for a in whole.args.args] == list(exercise.names)
+    assert ast.unparse(skeleton.body[-1]) == "return ..."
+    kept = [ast.unparse(node) for node in skeleton.body[:-1]]
+    assert [ast.unparse(node) for node in whole.body[:len(kept)]] == kept
+    rows = inspect.getsource(solution).splitlines()[whole.body[len(kept)].lineno - 1:]
+    assert len([row for row in rows if row.strip()]) == exercise.lines
+    assert_length_is_stated(exercise, text)
+
+
+def assert_length_is_stated(exercise, text):
+    """The notebook says how many lines, numbers or places are the reader's; "about" means one more or less."""
+    numbers = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    found = re.search(r"\([^()]*?(about )?(\w+) (?:line|number|place)s?\.?\)", text, re.IGNORECASE)
+    assert found, f"{exercise.id} does not say how long its answer is"
+    stated = int(found[2]) if found[2].isdigit() else numbers.index(found[2].lower())
+    assert abs(stated - exercise.lines) <= bool(found[1]), (stated, exercise.lines)
+
+
+@pytest.mark.parametrize(
+    "exercise", [e for e in of_kind(KernelChange) if not isinstance(e, FindTheBug)], ids=lambda exercise: exercise.id
+)
+def test_a_kernel_to_change_is_its_solution_without_the_readers_lines(exercise):
+    cell, text = cell_of(exercise)
+    solution = solution_of(exercise)
+    if isinstance(solution, dict):
+        return
+    whole = solution if isinstance(solution, str) else replace_in(exercise.start, "the start", *solution)
+    matcher = difflib.SequenceMatcher(None, exercise.start.splitlines(), whole.splitlines(), autojunk=False)
+    changed = [max(j - i, n - k) for tag, i, j, k, n in matcher.get_opcodes() if tag != "equal"]
+    assert sum(changed) == exercise.lines
+    assert_length_is_stated(exercise, text)
+    if exercise.edits:
+        assert exercise.start in made_kernels(exercise), "the notebook makes the kernel to start from"
+
+
+def made_kernels(exercise):
+    """The texts of kernels that the exercise's cell makes with `edit`, from texts that it or a cell before it names."""
+    sources = [cell.source for cell in cells_of(exercise) if cell.cell_type == "code"]
+    assigned = [[node for node in ast.parse(source).body if isinstance(node, ast.Assign)] for source in sources]
+    texts = [node for nodes in assigned for node in nodes if isinstance(node.value, ast.Constant)]
+    names = {"edit": edit}
+    for node in texts + [node for node in assigned[-1] if "emulate" not in ast.unparse(node.value)]:
+        exec(compile(ast.Module([node], []), "cell", "exec"), names)   # a cell of our own notebook
+    return [value for value in names.values() if isinstance(value, str)]
+
+
+@pytest.mark.parametrize("exercise", of_kind(FindTheBug), ids=lambda exercise: exercise.id)
+def test_a_notebook_does_not_tell_the_fault_it_asks_for(exercise):
+    cell, text = cell_of(exercise)
+    assert "find the bug" in text.lower()
+    told = cell + text + exercise.hints[0]
+    pieces = [piece.strip() for pair in (*exercise.edits, *solution_of(exercise)) for piece in pair]
+    assert not any(piece in told for piece in pieces if piece)
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_a_notebook_has_three_to_five_exercises_of_three_kinds(rung):
+    mine = [exercise for exercise in EXERCISES if exercise.id.startswith(f"{rung.number:02d}.")]
+    assert 3 <= len(mine) <= 5
+    assert any(isinstance(exercise, Number) for exercise in mine)
+    assert sum(isinstance(exercise, FindTheBug) for exercise in mine) == 1
+    faults = of_kind(FindTheBug)
+    assert any(isinstance(exercise, Written | KernelChange) and exercise not in faults for exercise in mine)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
+def test_solutions_can_be_pasted_into_the_notebook(exercise, capsys):
+    Session().solution(exercise.id)
+    printed = capsys.readouterr().out
+    cell, _ = cell_of(exercise)
+    variable = re.search(rf'check\("{exercise.id}", (\w+)\)', cell)[1]
+    if isinstance(exercise, Written):
+        assert f"def {variable}(" in printed and f"def {variable}(" in cell
+    elif isinstance(solution_of(exercise), str):
+        assert f"+++ {variable}" in printed
+    else:
+        assert f"\n{variable} = " in printed
+
+
 # The framework
 
 
@@ -196,6 +381,59 @@ def test_unanswered_gets_a_kind_sentence(exercise, answer):
 def test_a_function_that_is_not_written_is_open():
     assert ROW.judge(lambda thread, tile: ...).status is Status.OPEN
     assert "lack a `return`" in ROW.judge(lambda thread, tile: None).words
+
+
+def forever(*point):
+    while True:
+        try:
+            pass
+        except Exception:
+            pass
+
+
+def test_a_function_that_does_not_end_is_stopped(monkeypatch):
+    monkeypatch.setattr(Exercise, "seconds", 0.2)
+    started = time.monotonic()
+    for exercise in (ROW, *of_kind((Function, PlaceMap))):
+        verdict = exercise.judge(forever)
+        assert verdict.status is Status.WRONG and "stopped after 0.2 seconds" in verdict.words
+    assert time.monotonic() - started < 10
+    assert ROW.judge(lambda thread, tile: thread // tile).status is Status.RIGHT
+
+
+@pytest.mark.compiler
+def test_a_kernel_that_does_not_end_is_stopped(monkeypatch):
+    monkeypatch.setattr(KernelChange, "seconds", 4)
+    verdict = FAULT.judge((LOADED, LOADED + " volatile int x = 1; while (x) {}"))
+    assert verdict.status is Status.WRONG and "loop that never ends" in verdict.words
+    monkeypatch.undo()
+    assert FAULT.judge(edit(2)).status is Status.RIGHT
+
+
+def test_checks_in_other_threads_have_no_limit():
+    verdicts = []
+    thread = threading.Thread(target=lambda: verdicts.append(number().judge(32)))
+    thread.start()
+    thread.join()
+    assert verdicts[0].status is Status.RIGHT
+
+
+@pytest.mark.parametrize(("answer", "words"), [
+    (None, "three dots"),
+    (lambda row, chunk: ..., "three dots"),
+    (lambda row, chunk: None, "at row=0, chunk=0 your function returns nothing"),
+    (lambda row, chunk: chunk if row < 9 else None, "at row=9, chunk=0 your function returns nothing"),
+    (lambda row, chunk: chunk if row < 9 else [][0], "at row=9, chunk=0 your function stops with IndexError"),
+    (lambda row, chunk: (chunk ^ row % 8) / 1, "gives 0.0; a place in the row is a whole number, 0 to 7"),
+    (lambda row, chunk: row + chunk, "at row=1, chunk=7 your function gives 8; a place in the row"),
+    (lambda row, chunk: 0, "in row 0 the chunks go to [0, 0, 0, 0, 0, 0, 0, 0]"),
+    (lambda row, chunk: chunk, "still take 8 wavefronts"),
+    (lambda row: row, "stops with TypeError"),
+    ("chunk ^ row", "a function of row, chunk is asked for"),
+])
+def test_maps_of_places_are_told_what_is_wrong(answer, words):
+    verdict = find_exercise("03.3").judge(answer)
+    assert verdict.status is not Status.RIGHT and words in verdict.words, verdict.words
 
 
 @pytest.mark.parametrize("answer", [32, 32.0, np.int64(32), np.float32(32), np.array(32), [32], np.array([32])])
@@ -256,7 +494,7 @@ def test_every_right_mending_is_right(mending):
     ((LOADED, LOADED + " if (K == 70) __syncthreads();"), "reports race"),
     ((LOADED, LOADED + " if (tile_row < 8) __syncthreads();"), "reports race"),
     ((LOADED, LOADED + " syncthreads();"), "does not compile"),
-    ((LOADED, LOADED.replace("0.0f", "1.0f") + " __syncthreads();"), "result is wrong"),
+    ((LOADED, LOADED.replace(" :", " * 2.0f :") + " __syncthreads();"), "result is wrong"),
     ([(LOADED, LOADED)], "as it was"),
     ({"TILE": 16}, "does not mend it"),
     (34, "look at line 34"),

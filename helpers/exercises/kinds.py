@@ -15,6 +15,7 @@ from helpers.errors import ArgumentError, BackendError, CompileError, CourseErro
 from helpers.exercises.limits import TimeUp, time_limit
 from helpers.rungs import H200_SMS
 from helpers.variants import edit, replace_in, save_text
+from helpers.words import short
 
 if TYPE_CHECKING:
     from helpers.kernel import Emulation
@@ -147,47 +148,64 @@ class Number(Exercise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Function(Exercise):
+class Written(Exercise):
+    """The base of exercises that ask for a function in Python.
+
+    names: of its arguments.
+    lines: of the body that the reader writes; the notebook's skeleton is the solution with `return ...` for them.
+    """
+
+    names: tuple[str, ...]
+    lines: int = 1
+
+    def value(self, answer: Any, *point: Any) -> Any:
+        """What the reader's function returns at a point. Raises Wrong if it is no function, or returns nothing."""
+        if not callable(answer):
+            raise Wrong(f"a function of {', '.join(self.names)} is asked for, and this is {_describe(answer)}.")
+        where = self.where(*point)
+        try:
+            value = answer(*copy.deepcopy(point))
+        except (Exception, SystemExit) as error:
+            raise Wrong(f"{where} stops with {_name(error)}.") from None
+        if value is None:
+            raise Wrong(f"{where} returns nothing: does it lack a `return`?")
+        _filled_in(value)
+        return value
+
+    def where(self, *point: Any) -> str:
+        """The beginning of a sentence about the reader's function at a point."""
+        place = ", ".join(f"{name}={short(value)}" for name, value in zip(self.names, point, strict=True))
+        return f"at {place} your function"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function(Written):
     """A function is asked for, such as an index or an address; it is compared with a reference at points.
 
     reference: the right function, called with each of `points` (tuples of arguments, named by `names`).
-    lines: of the body that the reader writes; the notebook's skeleton is the solution with `return ...` for them.
     """
 
     reference: Callable[..., Any]
     points: Sequence[tuple]
-    names: tuple[str, ...]
     tolerance: float = 0.0
-    lines: int = 1
 
     def _problem(self, answer: Any) -> str | None:
-        if not callable(answer):
-            return f"a function of {', '.join(self.names)} is asked for, and this is {_describe(answer)}."
         for point in self.points:
-            place = ", ".join(f"{name}={_short(value)}" for name, value in zip(self.names, point, strict=True))
-            expected = self.reference(*copy.deepcopy(point))
-            try:
-                value = answer(*copy.deepcopy(point))
-            except (Exception, SystemExit) as error:
-                return f"at {place} your function stops with {_name(error)}."
-            if value is ...:
-                raise _Open
-            if value is None:
-                return f"at {place} your function returns nothing: does it lack a `return`?"
+            value, expected = self.value(answer, *point), self.reference(*copy.deepcopy(point))
             if not self._same(value, expected):
-                return f"at {place} your function gives {self._contrast(value, expected)}."
+                return f"{self.where(*point)} gives {self._contrast(value, expected)}."
         return None
 
     def _contrast(self, value: Any, expected: Any) -> str:
         """What the function gives and should give; of sequences too long to show, their first items that differ."""
         items = value.tolist() if isinstance(value, np.ndarray) else value
         if not isinstance(items, (list, tuple)) or not isinstance(expected, (list, tuple)) or _fits(expected):
-            return f"{_short(value)}; it should give {_short(expected)}"
+            return f"{short(value)}; it should give {short(expected)}"
         if len(items) != len(expected):
             return f"{len(items)} items; it should give {len(expected)}"
         pairs = enumerate(zip(items, expected, strict=True))
         place, (mine, right) = next((i, pair) for i, pair in pairs if not self._same(*pair))
-        return f"{_short(mine)} as item [{place}]; it should give {_short(right)} there"
+        return f"{short(mine)} as item [{place}]; it should give {short(right)} there"
 
     def _same(self, value: Any, expected: Any) -> bool:
         try:
@@ -319,15 +337,7 @@ def _count(count: int) -> str:
 
 def _describe(value: Any) -> str:
     name = type(value).__name__
-    return f"{_short(value)}, {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _short(value: Any) -> str:
-    try:
-        text = " ".join(repr(value).split())
-    except Exception:  # a repr that fails is no reason for a traceback
-        return f"an object of type {type(value).__name__}"
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+    return f"{short(value)}, {'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 def _fits(value: Any) -> bool:

@@ -49,9 +49,6 @@ EXERCISES = (
     ),
     PlaceMap(
         id="03.3",
-        reference=lambda row, chunk: chunk ^ row % 8,
-        points=((0, 0), (5, 3), (127, 7)),
-        names=("row", "chunk"),
         hints=(
             "The eight rows of a quarter-warp must put the same chunk into eight different places.",
             "They differ in `row % 8`. Which operations of `chunk` and `row % 8` keep a row's chunks apart?",

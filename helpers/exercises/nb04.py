@@ -70,9 +70,6 @@ EXERCISES = (
         rows=64,
         row_chunks=4,
         groups=8,
-        reference=Swizzle("64B").place,
-        points=((0, 0), (5, 3), (63, 3)),
-        names=("row", "chunk"),
         hints=(
             "All 32 banks are 128 bytes, so two rows. Which rows of eight share their banks with row 0?",
             "Rows 0, 2, 4 and 6 do; row 1 uses the other half of the banks. What tells these four apart?",

@@ -49,7 +49,7 @@ class Session:
                 print(error)
                 return
             print(f"{exercise.id} solution (helpers/solutions/nb{exercise.id.split('.')[0]}.py):\n\n{text}\n")
-            print(exercise.because)
+            print(exercise.because[:1].upper() + exercise.because[1:])
 
     def faulty(self, name: str) -> "FaultyKernel":
         """The faulty kernel of an exercise. Raises ArgumentError if there is no such exercise, or it has none."""
