@@ -46,6 +46,7 @@ EXERCISES = (
         mistakes=(
             ((24640, 53248), "these are the bytes: the descriptor holds them divided by 16."),
             ((1028, 3328), "the second is right. The first is that of warpgroup 0: warpgroup 1 begins 64 rows below."),
+            ((1538, 3328), "the second is right. In A 32 k are 64 bytes: a bf16 has two."),
             ((1540, 3076), "the first is right. In B a row is one k: 32 of them are 32 rows of 128 bytes further."),
         ),
         hints=(
