@@ -24,7 +24,7 @@ from helpers.tables import Column, line
 
 RUNG = "10_clusters"
 ROUNDS = 6      # the fewest that give a 95% interval
-REST_S = 1.0    # before NVML is asked who else is at work
+REST_S = 2.0    # before NVML is asked who else is at work: it looks back for a second
 
 WIDTH, INDENT = 88, " " * 23
 COLUMNS = (Column("check", "check", 16), Column("ok", "ok", 3), Column("detail", "found", 0))
