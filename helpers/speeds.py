@@ -48,14 +48,18 @@ class Speeds:
     def factor(self, label: str, over: str) -> str:
         """How many times as fast as another one: 'a / b: 1.23'; or that it is not known.
 
-        A figure measured on another card than the recorded one has no factor over it.
+        A figure measured on another card than the recorded one has no factor over it. Two cards of one name differ by
+        1%, and so do days: of figures from different rounds the factor of their ratios to cuBLAS is given, too.
         """
         mine, other = self[label], self[over]
         if mine is None or other is None:
             return f"{label} / {over}: {MISSING}"
         if mine.device.name != other.device.name:
             return f"{label} / {over}: not to be compared, {self.origin(label)} and {self.origin(over)}"
-        return f"{label} / {over}: {mine.tflops / other.tflops:.3f}"
+        factor = f"{label} / {over}: {mine.tflops / other.tflops:.3f}"
+        if mine.samples.cublas_ms == other.samples.cublas_ms:   # cuBLAS's turns are shared by all of the rounds
+            return factor
+        return f"{factor} (other rounds; by the ratios to cuBLAS {mine.ratio / other.ratio:.3f})"
 
     def __str__(self) -> str:
         width = max(len(label) for label in self.measured)

@@ -8,7 +8,7 @@ import pytest
 import helpers.speeds
 from helpers.errors import ArgumentError, NoRecording
 from helpers.kernel import load
-from helpers.records import find_record
+from helpers.records import Samples, find_record
 from helpers.speeds import MISSING, Speeds, speeds
 
 RECORD = find_record(1, 4096, 4096, 4096)
@@ -42,6 +42,15 @@ def test_factors_are_of_the_medians():
     half = replace(RECORD, m=2048)   # half the work in the same time
     table = Speeds({"whole": RECORD, "half": half})
     assert table.factor("half", "whole") == "half / whole: 0.500"
+
+
+def test_figures_of_different_rounds_are_compared_through_cublas_too():
+    slower_day = replace(RECORD, samples=Samples(
+        tuple(tuple(2.2 * ms for ms in turn) for turn in RECORD.samples.kernel_ms),
+        tuple(tuple(1.1 * ms for ms in turn) for turn in RECORD.samples.cublas_ms),
+    ))
+    table = Speeds({"whole": RECORD, "half": slower_day})
+    assert table.factor("half", "whole") == "half / whole: 0.455 (other rounds; by the ratios to cuBLAS 0.500)"
 
 
 def test_a_live_figure_has_no_factor_over_the_recording_of_another_card():
