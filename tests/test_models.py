@@ -327,6 +327,23 @@ def test_the_gpu_at_hand():
         gpu_of(dataclasses.replace(device, name="new", l2_bytes=None))
 
 
+def test_bounds_are_those_of_the_gpu_that_the_rung_is_measured_on(monkeypatch):
+    def here(device):
+        monkeypatch.setattr("helpers.models.machine.device_info", lambda: device)
+        return predict("01_coalescing"), predict("10_clusters")
+
+    recorded = load_yardsticks().device
+    assert [item.title.split(", ")[-1] for item in here(None)] == ["H200: upper bounds"] * 2
+    pcie = dataclasses.replace(recorded, name="NVIDIA H100 PCIe", sm_count=114, max_clock_mhz=1755.0,
+                               memory_bytes=85_000_000_000)
+    first, last = here(pcie)
+    assert "H100 PCIe: upper bounds" in first.title and "H100 PCIe: upper bounds" in last.title
+    assert last.bounds[0].tflops == pytest.approx(114 * 4096 * 1.755e9 / 1e12)
+    first, last = here(dataclasses.replace(recorded, name="NVIDIA RTX 4090", compute_capability="8.9", sm_count=128))
+    assert "RTX 4090" in first.title and "H200" in last.title, "the last rung does not run on it: it is shown recorded"
+    assert "H200" in here(dataclasses.replace(recorded, name="NVIDIA X", max_clock_mhz=None))[0].title
+
+
 def test_pyramid_takes_measured_bandwidths():
     levels = pyramid(H200, measured={"L2": 6e12})
     assert [level.source for level in levels] == ["computed", "computed", "measured", "datasheet"]

@@ -7,7 +7,7 @@ Core GPU Architecture whitepaper (128 fp32 lanes, 4 schedulers, 256 KB of L1 and
 
 from dataclasses import dataclass
 
-from helpers.device import CUDA_CORE_FLOP_PER_CLOCK_AND_SM, TENSOR_FLOP_PER_CLOCK_AND_SM, Device
+from helpers.device import CUDA_CORE_FLOP_PER_CLOCK_AND_SM, TENSOR_FLOP_PER_CLOCK_AND_SM, Device, device_info
 from helpers.errors import ArgumentError
 
 WARP = 32                # lanes
@@ -140,3 +140,17 @@ def gpu_of(device: Device) -> Gpu:
         threads_per_sm=threads,
         ctas_per_sm=ctas,
     )
+
+
+def gpu_for(rule: str) -> Gpu:
+    """The GPU that a kernel is measured on here: this machine's if it fits the rule, `'>=7.0'` or `'==9.0'`.
+
+    Else the H200, whose recordings are shown then; also if the driver does not report enough.
+    """
+    device = device_info()
+    if device is None or not device.meets(rule):
+        return H200
+    try:
+        return gpu_of(device)
+    except ArgumentError:
+        return H200

@@ -13,7 +13,7 @@ import numpy as np
 from helpers.errors import ArgumentError
 from helpers.models.banks import warp_wavefronts
 from helpers.models.coalescing import lane_addresses, warp_traffic
-from helpers.models.machine import H200, WARP, Gpu
+from helpers.models.machine import WARP, Gpu, gpu_for
 from helpers.models.register_tile import CHUNK, RegisterTile
 from helpers.models.tiling import shared_loads, tile_traffic
 from helpers.rungs import BF16_BYTES, Rung, find_rung
@@ -92,18 +92,20 @@ def predict(
     m: int = 4096,
     n: int = 4096,
     k: int = 4096,
-    gpu: Gpu = H200,
+    gpu: Gpu | None = None,
     entry: str = "matmul",
     swizzle: bool = False,
     a_vector: int = 4,
 ) -> Prediction:
-    """The bounds of a rung for C[m,n] = A[m,k] @ B[k,n] on `gpu`.
+    """The bounds of a rung for C[m,n] = A[m,k] @ B[k,n] on `gpu`: by default the one that it is measured on.
 
+    That is this machine's if it can run the rung, else the H200 of the recordings.
     entry: 'matmul', or 'matmul_uncoalesced' for rung 1. swizzle: rung 3 with its shared tiles swizzled (rung 4).
     a_vector: elements of A that one shared load of rung 2 brings: 1 in the source, 4 once compiled.
     Raises ArgumentError for what is no rung or no size.
     """
     found = find_rung(rung)
+    gpu = gpu or gpu_for(found.compute_capability)
     for name, size in (("m", m), ("n", n), ("k", k)):
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ArgumentError(f"{name} is {size!r}: it must be an integer of at least 1.")
