@@ -177,7 +177,7 @@ def test_faulty_kernels_show_a_symptom_and_their_solution_mends_it(exercise):
     case = exercise.faulty
     emulation = case.run()
     assert emulation.run.reports or not emulation.verification.passed or exercise.goal(emulation)
-    assert f"{exercise.size[0]} x {exercise.size[1]}" in case.report() and case.file.read_text() == exercise.start
+    assert "M={} N={} K={}".format(*exercise.size) in case.report() and case.file.read_text() == exercise.start
     solution = solution_of(exercise)
     assert all(old in exercise.start for old, _ in solution), "the solution is made of texts of the faulty kernel"
     assert exercise.judge([]).words == "this is the kernel as it was: change it first."
@@ -511,8 +511,8 @@ def test_a_mending_that_does_not_do_is_told_why(mending, words):
 def test_the_faulty_kernel_can_be_run_and_read(monkeypatch):
     monkeypatch.setattr("helpers.exercises.registry.exercises", lambda notebook: (FAULT, ROW))
     case = faulty("99.5")
-    assert case.report().startswith("02_smem_tiling with a fault, 40 x 48 x 70, lazy: 2 reports\nLine 31 writes")
-    assert "32 x 32 x 70, random" in case.report((32, 32, 70), schedule="random", seed=5)
+    assert case.report().startswith("02_smem_tiling with a fault, M=40 N=48 K=70: 2 reports\nLine 31 writes")
+    assert "M=32 N=32 K=70, random schedule 5: " in case.report((32, 32, 70), schedule="random", seed=5)
     assert "31 >         A_tile" in case.source.text and "35 \n" in case.source.text.replace("35   ", "35 ")
     assert FAULT.start.count("__syncthreads") == 1 and "\n        \n" not in FAULT.start
     with pytest.raises(ArgumentError, match="has no faulty kernel"):

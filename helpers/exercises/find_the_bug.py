@@ -131,7 +131,8 @@ class FaultyKernel:
         """What a run brings, as text: the emulator's reports, or what is wrong with C. Raises as `emulate`."""
         emulation = self.run(size, schedule, seed)
         m, n, k = size or self.exercise.size
-        head = f"{find_rung(self.exercise.rung).name} with a fault, {m} x {n} x {k}, {schedule}: "
+        played = "" if schedule == "lazy" else f", {schedule} schedule {seed}"
+        head = f"{find_rung(self.exercise.rung).name} with a fault, M={m} N={n} K={k}{played}: "
         if emulation.run.reports:
             count = len(emulation.run.reports)
             lines = "\n".join(str(report) for report in emulation.run.reports).splitlines()
