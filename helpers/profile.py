@@ -6,7 +6,8 @@
 It starts ncu once per kernel, size and order of tiles, on a child of itself that launches the kernel once, and writes
 records/<device>/profile/<rung>[.<entry>].json. Clocks are left alone (`--clock-control none`). ncu runs the kernel
 several times with cold caches and restores memory in between: its counters are exact, its times are not the
-benchmark's, so no time is kept.
+benchmark's, so no time is kept. Where there is no GPU, no ncu or no permission to read counters, a sentence says so and
+the recorded counters are shown.
 
 Where the counters come from (Nsight Compute documentation, "Metrics Reference" and "Source Metrics"): `l1tex__...`
 count in the L1/shared-memory unit; `memory_l1_wavefronts_shared` and its `_ideal` are sums over the kernel's
@@ -81,6 +82,10 @@ METRICS = {
 STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)_per_issue_active\.ratio|"
                    r"smsp__average_warps?_latency_issue_stalled_(\w+)\.ratio")
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+class NoPermission(BackendError):
+    """The driver does not let this user read counters."""
 
 
 # Reasons for waiting (ncu's stall reasons, "Warp Scheduler States") that the notebooks speak of.
@@ -312,7 +317,7 @@ def collect(
             raise BackendError(f"ncu cannot be started ({error.strerror}): install NVIDIA Nsight Compute.") from None
         text = done.stdout + done.stderr
         if NO_PERMISSION in text:
-            raise BackendError(
+            raise NoPermission(
                 f"The driver does not let this user read GPU counters ({NO_PERMISSION}): run as root, or ask the "
                 "administrator to allow profiling; the recorded counters need none of this."
             )
@@ -510,10 +515,14 @@ def _record(
                 multiple = max(rung.multiples)
                 needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
                 raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"Counters can only be recorded on a GPU: {device.no_device_reason()}")
-    tool = find_ncu()
+    try:
+        info = device.device_info()
+        if info is None:
+            raise BackendError(f"Counters can only be recorded on a GPU: {device.no_device_reason()}")
+        tool = find_ncu()
+    except BackendError as error:
+        print(error, file=sys.stderr, flush=True)
+        return _show_recorded(chosen)
     version = ncu_version(tool)
     failed, missing = 0, {}   # missing: by kernel, what the first of its launches lacked
     for rung in chosen:
@@ -524,6 +533,9 @@ def _record(
                     launch = collect(rung, entry, size, tool, names=names, skipped=missing.get((rung.name, entry), ()))
                     profile = Profile(rung.name, entry, code_hash, info, version, device.now(), (launch,))
                     path = write_profile(profile, output)
+                except NoPermission as error:   # the next launch would be refused, too
+                    print(error, file=sys.stderr, flush=True)
+                    return _show_recorded(chosen)
                 except CourseError as error:
                     failed += 1
                     print(f"{rung.name}.{entry} {size}: error: {error}", file=sys.stderr, flush=True)
@@ -531,6 +543,15 @@ def _record(
                 missing[rung.name, entry] = launch.missing
                 print(_summary(rung.name, entry, launch, path), flush=True)
     return 1 if failed else 0
+
+
+def _show_recorded(rungs: Sequence[Rung]) -> int:
+    """Print the recorded counters of rungs. Returns the exit code, 1: they are not this machine's."""
+    for rung in dict.fromkeys(find_rung(rung.number) for rung in rungs):
+        for entry in (rung.entry, *rung.twins):
+            found = find_profile(rung, entry)
+            print(found or f"{file_name(rung.name, entry)}: no counters are recorded", flush=True)
+    return 1
 
 
 def _summary(rung: str, entry: str, launch: Launch, path: Path) -> str:

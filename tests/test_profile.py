@@ -192,10 +192,25 @@ def test_command_line_refuses_in_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(profile.device, "device_info", lambda: None)
     monkeypatch.setattr(profile.device, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
     assert profile.main(["--rungs", "1"]) == 1
-    assert capsys.readouterr().err == "Counters can only be recorded on a GPU: No NVIDIA driver was found: " \
-        "install it.\n"
+    printed = capsys.readouterr()
+    assert printed.err == "Counters can only be recorded on a GPU: No NVIDIA driver was found: install it.\n"
+    assert "01_coalescing, N=" in printed.out and "01_coalescing.matmul_uncoalesced, N=" in printed.out
     assert profile.main(["--rungs", "3", "--sizes", "100"]) == 1
     assert "size 100 does not suit 03_register_tiling" in capsys.readouterr().err
+
+
+def test_without_permission_the_recorded_counters_are_shown(monkeypatch, capsys, tmp_path):
+    tool = script(tmp_path, 'echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"; exit 1')
+    monkeypatch.setattr(profile.device, "device_info", lambda: sample().device)
+    monkeypatch.setattr(profile, "find_ncu", lambda: tool)
+    monkeypatch.setattr("helpers.kernel.load", lambda *_, **__: type("Kernel", (), {"code_hash": "0" * 16}))
+    assert profile.main(["--rungs", "4", "8", "--sizes", "512", "1024", "--output", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.count("\n") == 1 and "does not let this user read GPU counters" in printed.err
+    assert printed.out.count("ncu, recorded on NVIDIA H200") == 2 and "04_swizzling, N=1024" in printed.out
+    monkeypatch.setattr(profile, "find_profile", lambda *_: None)
+    assert profile.main(["--rungs", "2"]) == 1
+    assert capsys.readouterr().out == "02_smem_tiling: no counters are recorded\n"
 
 
 def test_profiles_in_the_tree_are_valid_and_of_the_current_code():
