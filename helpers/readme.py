@@ -53,7 +53,7 @@ def notebooks() -> str:
     for rung in RUNGS:
         found = minutes(rung)
         link = f"[{rung.name}](notebooks/{rung.notebook.name})"
-        rows.append(f"| {link} | {IDEAS[rung.number]} | {in_fives(found.reading)} | {in_fives(found.practice)} |")
+        rows.append(f"| {link} | {rung.idea} | {in_fives(found.reading)} | {in_fives(found.practice)} |")
     return "\n".join(rows)
 
 
@@ -121,19 +121,6 @@ def _cublas(found: Sequence[Measurement]) -> float | None:
     return median([item.cublas_tflops for item in found]) if found else None
 
 
-# One line for each notebook: what a reader takes home.
-IDEAS = {
-    1: "a warp is one memory request",
-    2: "tiles reused from shared memory",
-    3: "tiles of C in registers, 128-bit loads",
-    4: "one XOR instead of bank conflicts",
-    5: "one thread moves a tile while the others compute",
-    6: "asynchronous tensor cores, fed from shared memory",
-    7: "a producer and two consumers around a ring of barriers",
-    8: "output tiles in the order of a Hilbert curve",
-    9: "one CTA per SM loops over tiles",
-    10: "two CTAs share what they load",
-}
 KINDS = {
     "Number": "reason: a number",
     "Function": "reason: an access pattern",
