@@ -39,8 +39,10 @@ lab: setup  ## open JupyterLab on the first notebook
 slides: setup  ## slides of all notebooks in build/slides, each a file that needs no network
 	$(PY) -m helpers slides
 
-record: setup  ## measure the whole ladder again (needs a Hopper GPU)
+record: setup  ## measure the whole ladder again, in twenty minutes (needs a Hopper GPU)
 	$(PY) -m helpers.record
+	$(PY) -m helpers.held_clock
+	$(PY) -m helpers.input_speeds
 
 browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium, chromium-driver)
 	$(PY) -m pytest tests/browser
