@@ -177,6 +177,7 @@ def test_faulty_kernels_show_a_symptom_and_their_solution_mends_it(exercise):
     case = exercise.faulty
     emulation = case.run()
     assert emulation.run.reports or not emulation.verification.passed or exercise.goal(emulation)
+    assert repr(case) == f"FaultyKernel(file={case.file!r})", "which tells no edits"
     assert "M={} N={} K={}".format(*exercise.size) in case.report() and case.file.read_text() == exercise.start
     solution = solution_of(exercise)
     assert all(old in exercise.start for old, _ in solution), "the solution is made of texts of the faulty kernel"
@@ -357,6 +358,29 @@ def test_solutions_can_be_pasted_into_the_notebook(exercise, capsys):
         assert f"+++ {variable}" in printed
     else:
         assert f"\n{variable} = " in printed
+
+
+@pytest.mark.parametrize("exercise", of_kind(KernelChange), ids=lambda exercise: exercise.id)
+def test_a_kernel_that_was_not_changed_is_told_so(exercise):
+    for answer in (exercise.start, [], [("#include <cuda_bf16.h>", "#include <cuda_bf16.h>")]):
+        assert exercise.judge(answer).words == "this is the kernel as it was: change it first."
+
+
+PLAIN = [
+    "", "32", b"32", True, float("nan"), 1j, 10**400, (1, 2, 3, 4, 5), {1, 2}, object(), Hostile(), int, lambda: 1,
+    lambda *x: None, lambda *x: 1 / 0, lambda *x: exit(3), lambda *x: "text", lambda *x: np.zeros((2, 2)),
+    lambda *x: [[], [1]], np.zeros((2, 2)), np.array([None]), Exception, range(3), [1], [("a", "b", "c")], {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", range(len(PLAIN)))
+def test_no_exercise_of_the_notebooks_is_upset_by_a_silly_answer(index):
+    for exercise in EXERCISES:
+        verdict = exercise.judge(PLAIN[index])
+        assert verdict.status is not Status.RIGHT, exercise.id
+        assert verdict.words.endswith((".", "?")), (exercise.id, verdict.words)
+        if not isinstance(PLAIN[index], Hostile):
+            assert "could not be checked" not in verdict.words, (exercise.id, verdict.words)
 
 
 # The framework

@@ -114,7 +114,7 @@ def _code(text: str) -> list[str]:
 class FaultyKernel:
     """The faulty kernel of an exercise. file: its `.cu` file, for `emulate(..., file=...)`."""
 
-    exercise: FindTheBug
+    exercise: FindTheBug = field(repr=False)   # it knows the answer
     file: Path
 
     def run(

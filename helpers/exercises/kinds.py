@@ -3,6 +3,7 @@
 import copy
 import math
 import numbers
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -319,7 +320,7 @@ def _values(answer: Any) -> tuple[float, ...] | None:
         answer = answer.tolist()
     items = answer if isinstance(answer, (tuple, list)) else (answer,)
     for item in items:
-        if not isinstance(item, numbers.Real) or isinstance(item, bool) or not math.isfinite(item):
+        if not isinstance(item, numbers.Real) or isinstance(item, bool) or not abs(item) <= sys.float_info.max:
             return None
     return tuple(float(item) for item in items)
 
