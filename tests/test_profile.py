@@ -224,6 +224,21 @@ def test_profiles_in_the_tree_are_valid_and_of_the_current_code():
                 assert found.code_hash == load(rung, backend="emulator", entry=entry).code_hash, f"{rung.name}.{entry}"
 
 
+EVIDENCE = (   # requests, conflicts, bytes of L2 and HBM, use of the tensor cores, occupancy; beside them stalls
+    "global_load_requests", "global_store_requests", "shared_wavefronts", "shared_wavefronts_ideal", "l2_hit_rate_pct",
+    "l2_read_sectors", "l2_write_sectors", "dram_read_bytes", "dram_write_bytes", "tensor_pipe_pct",
+    "achieved_occupancy_pct",
+)
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+def test_every_rung_has_its_counters_recorded(rung):
+    for entry in (rung.entry, *rung.twins):
+        found = find_profile(rung, entry)
+        assert found is not None, f"record them: `python -m helpers.profile --rungs {rung.number}`"
+        assert any(set(EVIDENCE) <= set(launch.counters) and launch.stalls for launch in found.launches)
+
+
 @pytest.mark.parametrize("entry, sectors", [("matmul", "1.5 sectors a load, 2 a store"),
                                             ("matmul_uncoalesced", "16.5 sectors a load, 32 a store")])
 def test_a_profile_in_words_as_notebook_1_shows_it(entry, sectors):
