@@ -641,6 +641,9 @@ def test_a_recording_with_fewer_rounds_or_of_another_gpu_is_not_current(tmp_path
     assert not record.is_current(path, "f" * 16, replace(H200, name="NVIDIA H20"), 9)
     assert not record.is_current(path, "e" * 16, H200, 9)
     assert not record.is_current(tmp_path / "none.json", "f" * 16, H200, 9)
+    for hidden in (False, True):
+        records.write_record(recorded_measurement("f" * 16, method={"launches_hidden": hidden}), path=path)
+        assert bool(record.is_current(path, "f" * 16, H200, 9)) is hidden
 
 
 def test_a_refused_kernel_does_not_stop_the_others(tmp_path):
