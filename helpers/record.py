@@ -6,8 +6,8 @@
 
 It needs a GPU. Rungs of one size and regime share their rounds, and cuBLAS's turn in each. What has a recording of the
 very same code, of the same GPU, with as many rounds and with all launches hidden, is skipped, so an interrupted run
-goes on where it stopped: Ctrl-C loses only the measurements at hand. A second recording of the same ladder goes into a folder of its own
-(`--output helpers/records/nvidia-h200/second`); `python -m helpers.agreement` compares the two.
+goes on where it stopped: Ctrl-C loses only the measurements at hand. A second recording of the same ladder goes into a
+folder of its own (`--output helpers/records/nvidia-h200/second`); `python -m helpers.agreement` compares the two.
 """
 
 import argparse
