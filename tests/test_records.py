@@ -11,6 +11,7 @@ import pytest
 from helpers import records
 from helpers.device import Bandwidth, Device
 from helpers.errors import ArgumentError, CourseError, RecordError
+from helpers.held_clock import recorded_clocks
 from helpers.intervals import median, median_interval, quartiles
 from helpers.jsonfile import format_json, write_json
 from helpers.kernel import load
@@ -317,6 +318,20 @@ def test_recordings_in_the_tree_are_valid_and_of_the_current_code():
 
     hopper = [item for item in found if item.device.compute_capability == "9.0"]
     stale = [records.record_path(item).name for item in records.with_staleness(hopper, current) if item.stale]
+    assert not stale, f"measure again: {', '.join(stale)}"
+
+
+def test_clocks_and_orders_in_the_tree_are_of_the_current_code():
+    """Measure again with `python -m helpers.held_clock` and `python -m helpers.order_speeds` what this names."""
+    kept = []
+    for path in sorted(records.RECORD_DIR.glob("*/clock/held.json")):
+        kept += [(f"clock of {item.rung}", item.rung, item.code_hash) for item in recorded_clocks(path.parts[-3])]
+    for path in sorted(records.RECORD_DIR.glob("*/orders/*.json")):
+        orders = json.loads(path.read_text())["orders"].values()
+        kept += [(f"orders/{path.name}", item["rung"], item["code_hash"]) for item in orders]
+    assert kept
+    current = {rung: load(rung, backend="emulator").code_hash for rung in {rung for _, rung, _ in kept}}
+    stale = sorted({name for name, rung, code_hash in kept if current[rung] != code_hash})
     assert not stale, f"measure again: {', '.join(stale)}"
 
 
