@@ -48,7 +48,8 @@ SENTENCES = {
     (7, 0): "Tesla V100-SXM2-16GB has compute capability 7.0, which this NVRTC does not compile for (the oldest is "
     "7.5): kernels run on the emulator (with g++ 12.2.0); speeds are recordings, labelled so.",
     (8, 9): "NVIDIA L4, compute capability 8.9: rungs 1 to 4 run on it and are measured live. " + LATER
-    + f"rung 5 needs compute capability 9.0 or newer and rungs 6 to {LAST} need compute capability exactly 9.0 (Hopper).",
+    + "rung 5 needs compute capability 9.0 or newer and "
+    + f"rungs 6 to {LAST} need compute capability exactly 9.0 (Hopper).",
     (9, 0): "NVIDIA H100 80GB HBM3, compute capability 9.0: kernels run on it and are measured live; the emulator "
     "counts what they ask of memory (with g++ 12.2.0).",
     (10, 0): "NVIDIA B200, compute capability 10.0: rungs 1 to 5 run on it and are measured live. "
