@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from picture_checks import require_legible
 
 from helpers.errors import ArgumentError
 from helpers.models.persistence import CONSUMERS, MEASURED, TMA, Grid, TileCosts, grid_clocks, play_tiles
 from helpers.models.pipeline import PRODUCER, Costs, play_ring
 from helpers.persistence_events import persistence_events
-from helpers.plots import figure
 from helpers.plots.persistence import gain_chart, tile_chart, tile_timeline, useful_share
 from helpers.rungs import find_rung
 
@@ -123,21 +123,14 @@ PICTURES = {   # name: (draws it, what its alt text must say)
 }
 
 
-def assert_legible(picture, sentences):
-    assert len(figure.png(picture)) < 200_000
-    assert figure.overlaps(picture) == []
-    assert min(text.get_fontsize() for text in figure.visible_texts(picture)) >= 10
-    for sentence in sentences:
-        assert sentence in picture.alt, picture.alt
-
-
 @pytest.mark.parametrize("name", PICTURES)
 def test_picture(name):
     draw, sentences = PICTURES[name]
-    assert_legible(draw(), sentences)
+    require_legible(draw, sentences)
 
 
 @pytest.mark.compiler
 def test_picture_of_events():
     log = persistence_events(tiles=3, steps=5, seed=1)
-    assert_legible(tile_chart(log), ["3 tiles of 5 steps, 87 events", "of 5 steps of tile 1 ordered before tile 0 is"])
+    said = ["3 tiles of 5 steps, 87 events", "of 5 steps of tile 1 ordered before tile 0 is"]
+    require_legible(lambda: tile_chart(log), said)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from picture_checks import require_legible
 
 from helpers.errors import ArgumentError
 from helpers.models.descriptor import Descriptor
 from helpers.models.machine import WARP
-from helpers.plots import figure
 from helpers.plots.descriptor import descriptor_bits, operand_steps
 from helpers.plots.fragments import fragment_map, store_rows
 
@@ -35,12 +35,7 @@ PICTURES = {   # name: (draws it, what its alt text must say)
 @pytest.mark.parametrize("name", PICTURES)
 def test_picture(name):
     draw, sentences = PICTURES[name]
-    picture = draw()
-    assert len(figure.png(picture)) < 200_000
-    assert figure.overlaps(picture) == []
-    assert min(text.get_fontsize() for text in figure.visible_texts(picture)) >= 10
-    for sentence in sentences:
-        assert sentence in picture.alt, picture.alt
+    require_legible(draw, sentences)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200, Gpu
 from helpers.rungs import BF16_BYTES, find_rung
+from helpers.words import plural
 
 RUNG = 10
 CONSUMERS, WARPS = 2, 4      # warpgroups that multiply, and their warps
@@ -135,4 +136,5 @@ def shared_budget(stages: int = 4, boxes: int = 2, name: str = "", gpu: Gpu = H2
         "C": CONSUMERS * boxes * BOX * BOX * BF16_BYTES,
         "barriers": 2 * stages * BARRIER_BYTES,
     }
-    return SharedBudget(name or f"{stages} stages, {boxes} boxes", parts, gpu.shared_bytes_per_cta)
+    default = f"{plural(stages, 'stage')}, {boxes} {'box' if boxes == 1 else 'boxes'}"
+    return SharedBudget(name or default, parts, gpu.shared_bytes_per_cta)

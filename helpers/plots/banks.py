@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 from helpers.checks import require_integer
 from helpers.models.banks import Wavefronts, warp_wavefronts
 from helpers.models.machine import BANK_BYTES, BANKS, ROW_BYTES
-from helpers.plots.figure import GREY, INK, ON, PALE, PHASES, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import GREY, INK, ON, PALE, PHASES, VERMILLION, YELLOW, Picture, key, new_picture, style
 from helpers.words import plural
 
 MAX_ROWS = 32   # rows of 128 bytes that fit in a picture
@@ -33,10 +33,10 @@ def bank_map(addresses: np.ndarray, width: int = 4, op: str = "load", title: str
         picture = new_picture(9.6, height)
         axes = picture.add_axes((0.09, bottom / height, 0.895, cell * len(shown) / height))
         _frame(axes, shown)
-        for index, (phases, cells) in enumerate(groups):
+        for index, (_, cells) in enumerate(groups):
             _draw_cells(axes, cells, width, place, groups, index)
-            label = f"{_phase_names(phases)}: lanes {_lane_names(phases, result)}"
-            _legend_entry(picture, index, len(groups), label, height)
+        labels = [f"{_phase_names(phases)}: lanes {_lane_names(phases, result)}" for phases, _ in groups]
+        key(picture, 0.09, 1 - 0.62 / height, list(zip(labels, PHASES, strict=False)))
         _draw_strip(picture, result, (0.09, 0.62 / height, 0.895, 0.27 / height))
         verdict = _verdict(result)
         heading, line = title or f"{op}, {width} bytes a lane", 1 - 0.24 / height
@@ -145,19 +145,6 @@ def _draw_strip(picture: Picture, result: Wavefronts, box: tuple[float, float, f
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _legend_entry(picture: Picture, index: int, count: int, label: str, height: float) -> None:
-    """A coloured square and its label in the line under the title."""
-    left = 0.09 + index * 0.895 / max(count, 2)
-    y = 1 - 0.62 / height
-    size = (0.018, 0.16 / height)
-    color = PHASES[index % len(PHASES)]
-    square = Rectangle(
-        (left, y - size[1] / 2), *size, transform=picture.transFigure, facecolor=color, edgecolor=INK, lw=0.6
-    )
-    picture.add_artist(square)
-    picture.text(left + 0.024, y, label, va="center", fontsize=10.5)
 
 
 def _phase_names(phases: list[int]) -> str:

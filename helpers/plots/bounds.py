@@ -3,7 +3,7 @@
 from matplotlib.lines import Line2D
 
 from helpers.models.predict import Prediction, number
-from helpers.plots.figure import CARD, INK, NAVY, SKY, VERMILLION, Picture, new_picture, style
+from helpers.plots.figure import CARD, INK, NAVY, SKY, VERMILLION, Picture, decades, new_picture, style
 
 
 def bound_bars(prediction: Prediction, measured: float | None = None, label: str = "measured") -> Picture:
@@ -33,8 +33,10 @@ def bound_bars(prediction: Prediction, measured: float | None = None, label: str
         axes.set_xlim(low, bounds[-1].tflops)
         axes.set_ylim(count - 0.5, -0.5)
         axes.set_yticks([])
-        ticks = _ticks(low, bounds[-1].tflops, (1,))
-        ticks = ticks if len(ticks) > 1 else _ticks(low, bounds[-1].tflops, (1, 2, 5))   # one tick tells no scale
+        ticks = decades(low, bounds[-1].tflops, most=4)
+        if len(ticks) < 2:   # one tick tells no scale
+            ticks = [d * t for t in decades(low / 10, bounds[-1].tflops) for d in (1, 2, 5)]
+            ticks = [tick for tick in ticks if low <= tick <= bounds[-1].tflops]
         axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
         axes.minorticks_off()
         axes.set_xlabel("TFLOP/s at most (log scale)")
@@ -49,11 +51,6 @@ def bound_bars(prediction: Prediction, measured: float | None = None, label: str
             y = 1 - 0.70 / height
             sample = Line2D([0.015, 0.068], [y, y], transform=picture.transFigure, color=VERMILLION, lw=2.4, ls="--")
             picture.add_artist(sample)
-        parts = "; ".join(f"{bound.name} {number(bound.tflops)}" for bound in bounds)
-        picture.alt = f"{heading}, in TFLOP/s: {parts}. {gap}".strip()
+        parts = "; ".join(f"{bound.name} {number(bound.tflops)} ({bound.reason})" for bound in bounds)
+        picture.alt = f"{heading}, in TFLOP/s: {parts}." + (f" {gap}." if gap else "")
     return picture
-
-
-def _ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
-    values = [digit * 10.0**power for power in range(-3, 6) for digit in digits]
-    return [value for value in values if low <= value <= high]

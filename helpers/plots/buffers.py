@@ -8,9 +8,12 @@ from matplotlib.patches import Rectangle
 from helpers.checks import require_sequence
 from helpers.models.buffers import BufferSchedule
 from helpers.plots.figure import GREY, HATCHES, INK, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.plots.lanes import SMALL, fits
 from helpers.words import plural
 
-_PANEL, _HEAD, _FOOT = 1.18, 0.66, 0.66   # inches
+_PANEL, _HEAD, _FOOT, _PAGE = 1.18, 0.66, 0.66, 9.4   # inches
+_WIDTH = 0.785 * _PAGE                                # of a panel
+_MORE = 1.004                                         # times the end
 _COLORS = (SKY, YELLOW, PALE, VERMILLION)   # by buffer, as the hatches
 
 
@@ -24,10 +27,10 @@ def buffer_timeline(schedules: Sequence[BufferSchedule], unit: str = "clocks", t
     count = len(schedules)
     with style():
         height = _HEAD + _PANEL * count + _FOOT
-        picture = new_picture(9.4, height)
+        picture = new_picture(_PAGE, height)
         for index, schedule in enumerate(schedules):
             bottom = _FOOT + _PANEL * (count - 1 - index)
-            axes = picture.add_axes((0.19, bottom / height, 0.785, (_PANEL - 0.34) / height))
+            axes = picture.add_axes((0.19, bottom / height, _WIDTH / _PAGE, (_PANEL - 0.34) / height))
             _draw(axes, schedule, end)
             times = f"done after {schedule.end:,.0f}, threads waited {schedule.waited:,.0f}"
             axes.set_title(f"{plural(schedule.buffers, 'buffer')}: {times}", fontsize=11, pad=4)
@@ -43,6 +46,7 @@ def buffer_timeline(schedules: Sequence[BufferSchedule], unit: str = "clocks", t
 
 
 def _draw(axes: Axes, schedule: BufferSchedule, end: float) -> None:
+    inch = _WIDTH / (_MORE * end)
     for number, step in enumerate(schedule.steps):
         color, hatch = _COLORS[step.buffer % len(_COLORS)], HATCHES[step.buffer % len(HATCHES)]
         for row, (begin, stop) in enumerate((step.load, step.multiply)):
@@ -53,9 +57,12 @@ def _draw(axes: Axes, schedule: BufferSchedule, end: float) -> None:
                 stripe.set(facecolor=color, edgecolor=INK, hatch=hatch)
                 axes.add_patch(stripe)
             label = str(number)
-            axes.text((begin + stop) / 2, row + 0.45, label, ha="center", va="center", color=ON[color], zorder=4)
+            if not fits(label, (stop - begin) * inch):
+                continue
+            axes.text((begin + stop) / 2, row + 0.45, label, ha="center", va="center", fontsize=SMALL,
+                      color=ON[color], zorder=4)
         axes.plot([step.load[1], step.load[1]], [0.9, 1.1], color=INK, lw=1.6, zorder=5)
-    axes.set_xlim(0, 1.004 * end)   # the last bar's edge too
+    axes.set_xlim(0, _MORE * end)   # the last bar's edge too
     axes.set_ylim(2, 0)
     axes.xaxis.set_major_formatter("{x:,.10g}")
     axes.set_yticks([0.5, 1.5], ["TMA loads", "threads multiply"])

@@ -28,7 +28,7 @@ def peak_over_clock(items: Sequence[Clocked], gpu: Gpu = H200, title: str = "") 
     with style():
         picture = new_picture(9.0, 4.2)
         axes = picture.add_axes((0.09, 0.14, 0.54, 0.73))
-        ends = np.array([_LOW, _HIGH])
+        ends = np.array([min([_LOW, *(clock - 0.05 for _, clock in points)]), _HIGH])
         axes.plot(ends, tensor_peak(1000 * ends, gpu), color=INK, lw=1.8, zorder=2)
         marks = (("highest clock", gpu.clock_hz / 1e9), ("datasheet", gpu.dense_tflops / tensor_peak(1000, gpu)))
         sides = ((-12, 4, "right", "bottom"), (10, -8, "left", "top"))   # above the line and below it
@@ -43,9 +43,9 @@ def peak_over_clock(items: Sequence[Clocked], gpu: Gpu = H200, title: str = "") 
             tflops = item.measurement.tflops
             axes.plot([clock] * 2, [tflops, tensor_peak(1000 * clock, gpu)], color=GREY, lw=0.9, ls=":", zorder=1)
             axes.plot([clock], [tflops], mark, color=color, mec=INK, ms=9, zorder=4)
-        low = min([tensor_peak(1000 * _LOW, gpu), *(item.measurement.tflops for item, _ in points)])
+        low = min([tensor_peak(1000 * ends[0], gpu), *(item.measurement.tflops for item, _ in points)])
         axes.set_ylim(low * 0.93, tensor_peak(1000 * _HIGH, gpu) * 1.09)
-        axes.set_xlim(_LOW, _HIGH)
+        axes.set_xlim(*ends)
         axes.set_xlabel("SM clock, GHz")
         axes.set_ylabel("TFLOP/s")
         axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -54,8 +54,13 @@ def peak_over_clock(items: Sequence[Clocked], gpu: Gpu = H200, title: str = "") 
         picture.text(0.015, 0.94, heading, fontsize=12.5, fontweight="bold", va="center")
         parts = "; ".join(f"{name}: {figure} of the peak" for _, name, figure in lines)
         known = " and ".join(f"{tensor_peak(1000 * c, gpu):,.0f} at {c:.2f} GHz ({name})" for name, c in marks)
-        picture.alt = f"{heading}, in TFLOP/s: {known}. {parts or 'No measurements with a clock'}."
+        picture.alt = f"{heading}, in TFLOP/s: {known}; {peak_words(gpu)}. {parts or 'No measurements with a clock'}."
     return picture
+
+
+def peak_words(gpu: Gpu) -> str:
+    """What the line of the peak is, for a key."""
+    return f"line: {gpu.sm_count} SMs x {gpu.tensor_flop_per_clock_sm:,} FLOP x clock"
 
 
 def _words(item: Clocked, clock: float) -> tuple[str, str]:
@@ -67,8 +72,7 @@ def _words(item: Clocked, clock: float) -> tuple[str, str]:
 
 def _legend(picture: Picture, lines: Sequence[tuple[str, str, str]], gpu: Gpu) -> None:
     """What each mark is, to the right of the axes."""
-    line = f"line: {gpu.sm_count} SMs x {gpu.tensor_flop_per_clock_sm:,} FLOP x clock"
-    picture.text(0.655, 0.85, line, va="center", fontsize=10)
+    picture.text(0.655, 0.85, peak_words(gpu), va="center", fontsize=10)
     note = "%: of the line at the same clock" if lines else "no clock was recorded for this code"
     picture.text(0.655, 0.79, note, va="center", fontsize=10)
     legend = picture.add_axes((0.645, 0.1, 0.35, 0.65))

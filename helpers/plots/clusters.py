@@ -1,7 +1,8 @@
 """Rung 10 in pictures: bytes from L2 by shape of the cluster, the shared memory, what is stored when and where."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,14 +24,17 @@ from helpers.plots.figure import (
     SKY,
     YELLOW,
     Picture,
+    key,
     new_picture,
     style,
 )
+from helpers.plots.lanes import fits
 from helpers.tile_events import PRODUCER, Action, TileLog
 from helpers.words import plural
 
 _ROW = 0.5   # inches
 _PAGE = 9.4
+_WIDTH, _MORE = 7.19, 1.02   # of the bars of memory: inches, and times the longest one
 _PARTS = {"A": MATRIX["A"], "B": MATRIX["B"], "C": MATRIX["C"], "barriers": YELLOW}
 _TILES = (SKY, YELLOW)   # the actions of a tile, in turn
 
@@ -79,30 +83,29 @@ def memory_bars(budgets: Sequence[SharedBudget], title: str = "") -> Picture:
     with style():
         height = 0.95 + _ROW * len(budgets) + 0.62
         picture = new_picture(_PAGE, height)
-        axes = picture.add_axes((0.215, 0.62 / height, 0.765, _ROW * len(budgets) / height))
+        axes = picture.add_axes((0.215, 0.62 / height, _WIDTH / _PAGE, _ROW * len(budgets) / height))
         for row, budget in enumerate(budgets):
             left = 0
             for name, size in budget.parts.items():
                 axes.barh(row, size, 0.62, left, color=_PARTS[name], edgecolor=INK, lw=0.9)
-                if size > 0.05 * most:
-                    label = f"{size:,}"
+                label = f"{size:,}"
+                if fits(label, size / (_MORE * most) * _WIDTH):
                     paper = {"boxstyle": "round,pad=0.1", "facecolor": _PARTS[name], "edgecolor": "none"}
                     axes.text(left + size / 2, row, label, ha="center", va="center", color=ON[_PARTS[name]], bbox=paper)
                 left += size
         axes.axvline(limit, color=INK, lw=1.6, ls=(0, (4, 3)))
-        axes.set_xlim(0, most * 1.02)
+        axes.set_xlim(0, most * _MORE)
         axes.set_ylim(len(budgets) - 0.5, -0.5)
-        names = [f"{budget.name}\n{budget.free:+,}" for budget in budgets]
+        left = [f"{budget.free:,} left" if budget.free >= 0 else f"{-budget.free:,} too many" for budget in budgets]
+        names = [f"{budget.name}\n{words}" for budget, words in zip(budgets, left, strict=True)]
         axes.set_yticks(range(len(budgets)), names, linespacing=1.1)
         axes.tick_params(axis="y", length=0, labelsize=10.5)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("bytes")
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        for index, (name, words) in enumerate(
-            (("A", "A, all stages"), ("B", "B, all stages"), ("C", "staging of C"), ("barriers", "barriers (a hair)"))
-        ):
-            _square(picture, 0.015 + 0.165 * index, 1 - 0.62 / height, _PARTS[name], words, height)
-        words = f"dashed: {limit:,}; +: left"
+        words = ("A, all stages", "B, all stages", "staging of C", "barriers (a hair)")
+        key(picture, 0.015, 1 - 0.62 / height, list(zip(words, _PARTS.values(), strict=True)))
+        words = f"dashed: all there is, {limit:,}"
         picture.text(0.985, 1 - 0.62 / height, words, ha="right", va="center", fontsize=10.5)
         found = []
         for budget in budgets:
@@ -131,9 +134,8 @@ def stmatrix_map(boxes: Mapping[str, Sequence[int]], title: str = "") -> Picture
             found.append(f"{label}: {_draw_lanes(axes, np.asarray(addresses))}")
             picture.text(0.065 + 0.495 * index, 1 - 0.92 / height, label, fontweight="bold", va="center")
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        for matrix, color in enumerate(PHASES):
-            words = f"matrix {matrix}: lanes {8 * matrix}-{8 * matrix + 7}"
-            _square(picture, 0.015 + 0.245 * matrix, 1 - 0.57 / height, color, words, height)
+        labels = [f"matrix {matrix}: lanes {8 * matrix}-{8 * matrix + 7}" for matrix in range(len(PHASES))]
+        key(picture, 0.015, 1 - 0.57 / height, list(zip(labels, PHASES, strict=True)))
         picture.alt = f"{heading}. {'. '.join(found)}."
     return picture
 
@@ -195,12 +197,11 @@ def tile_chart(logs: Mapping[str, TileLog], title: str = "") -> Picture:
         axes.set_xlabel("actions of the warpgroup, one after another (no times)")
         axes.spines["left"].set_visible(False)
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        for index, color in enumerate(_TILES[: first.tiles]):
-            words = "first tile" if index == 0 else "second tile"
-            _square(picture, 0.015 + 0.13 * index, 1 - 0.6 / height, color, words, height)
+        labels = ("first tile", "second tile")[: first.tiles]
+        key(picture, 0.015, 1 - 0.6 / height, list(zip(labels, _TILES, strict=False)))
         words = "plain: a step, counted from the beginning of K; striped: a quarter stored"
         picture.text(0.985, 1 - 0.6 / height, words, ha="right", va="center", fontsize=10.5)
-        told = "; ".join(f"{label}: {', '.join(map(_told, actions))}" for label, actions in rows)
+        told = "; ".join(f"{label}: {', '.join(_told(actions))}" for label, actions in rows)
         picture.alt = f"{heading}. {told}."
     return picture
 
@@ -227,15 +228,16 @@ def _draw_action(axes: Axes, place: int, row: int, action: Action) -> None:
     axes.text(place + 0.5, row, str(action.value), ha="center", va="center", color=ON[color], zorder=4, bbox=paper)
 
 
-def _told(action: Action) -> str:
-    what = "quarter" if action.kind == "store" else "step"
-    return f"{action.kind} {what} {action.value} of tile {action.tile}"
-
-
-def _square(picture: Picture, left: float, y: float, color: str, words: str, height: float) -> None:
-    size = (0.018, 0.16 / height)
-    square = Rectangle(
-        (left, y - size[1] / 2), *size, transform=picture.transFigure, facecolor=color, edgecolor=INK, lw=0.6
-    )
-    picture.add_artist(square)
-    picture.text(left + 0.025, y, words, va="center", fontsize=10.5)
+def _told(actions: Sequence[Action]) -> Iterator[str]:
+    """Each action in words; those that count on, up or down, in one: 'load steps 0 to 4 of tile 0'."""
+    begin = 0
+    for end in range(1, len(actions) + 1):
+        run = actions[begin : end + 1]
+        ways = {after.value - before.value for before, after in pairwise(run)}
+        if end < len(actions) and len({(action.kind, action.tile) for action in run}) == 1 and ways in ({1}, {-1}):
+            continue
+        first, last = actions[begin], actions[end - 1]
+        what = "quarter" if first.kind == "store" else "step"
+        which = f"{what}s {first.value} to {last.value}" if end > begin + 1 else f"{what} {first.value}"
+        yield f"{first.kind} {which} of tile {first.tile}"
+        begin = end

@@ -38,7 +38,7 @@ def sector_map(kernels: Mapping[str, Mapping[str, np.ndarray]], width: int = 2) 
                 _draw_request(grid[row, column], name, addresses, width, traffic)
                 sentences.append(
                     f"{kernel}, {name}: {plural(traffic.sectors, 'sector')}, {traffic.bytes_used:,} of "
-                    f"{traffic.bytes_fetched:,} bytes used"
+                    f"{traffic.bytes_fetched:,} bytes used{_spacing(addresses, width)}"
                 )
         picture.alt = "The 32-byte sectors that one warp touches. " + "; ".join(sentences) + "."
     return picture
@@ -75,13 +75,14 @@ def _draw_request(axes: Axes, name: str, addresses: np.ndarray, width: int, traf
     axes.text(0, 1.25, f"{name}: 32 lanes", va="bottom", fontweight="bold")
     axes.text(WARP, 1.25, plural(traffic.sectors, 'sector'), va="bottom", ha="right", fontweight="bold")
     axes.text(
-        WARP / 2, 0.06, f"{traffic.bytes_used:,} of {traffic.bytes_fetched:,} bytes used{_spacing(sectors)}",
+        WARP / 2, 0.06, f"{traffic.bytes_used:,} of {traffic.bytes_fetched:,} bytes used{_spacing(addresses, width)}",
         va="top", ha="center", fontsize=10.5,
     )
 
 
-def _spacing(sectors: np.ndarray) -> str:
+def _spacing(addresses: np.ndarray, width: int) -> str:
     """How far the sectors lie apart, if there are several at even distances."""
+    sectors = np.unique(touched_bytes(np.asarray(addresses), width) // SECTOR_BYTES)
     steps = np.unique(np.diff(sectors)) * SECTOR_BYTES
     if len(sectors) < 2 or len(steps) != 1:
         return ""

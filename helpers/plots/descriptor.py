@@ -9,12 +9,13 @@ from matplotlib.patches import Rectangle
 from helpers.checks import require_integer, require_kind, require_sequence
 from helpers.errors import ArgumentError
 from helpers.models.descriptor import CHUNK, DEPTH, FIELDS, ROW, SWIZZLES, Descriptor, Field, operand_bytes
-from helpers.plots.figure import INK, NAVY, ON, PALE, PHASES, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import INK, NAVY, ON, PALE, PHASES, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
+from helpers.words import plural
 
 _COLORS = dict(zip((field.name for field in FIELDS), (NAVY, VERMILLION, SKY, PALE, YELLOW), strict=True))
 _ROW_BYTES, _CHUNK_BYTES = 128, 16
 MAKE = "make it with Descriptor(...) or decode(bits)"
-MOST_ROWS = 64   # that fit in a picture
+MOST_ROWS = 48   # that fit in a picture
 
 
 def descriptor_bits(descriptor: Descriptor, title: str = "") -> Picture:
@@ -89,8 +90,8 @@ def operand_steps(a: Sequence[Descriptor], b: Sequence[Descriptor], columns: int
     with style():
         picture = new_picture(9.6, 2.15 + 0.235 * rows)
         height = picture.get_figheight()
-        for index in range(len(a)):
-            _legend_entry(picture, index, height)
+        labels = [f"k {step * DEPTH} to {step * DEPTH + DEPTH - 1}" for step in range(len(a))]
+        key(picture, 0.076, 1 - 0.50 / height, list(zip(labels, PHASES, strict=False)))
         a_places = [operand_bytes(step, ROW, "K") for step in a]
         b_places = [operand_bytes(step, columns, "MN") for step in b]
         operands = (
@@ -110,9 +111,9 @@ def operand_steps(a: Sequence[Descriptor], b: Sequence[Descriptor], columns: int
             picture.text(left, 1 - 1.02 / height, offsets, va="top", fontsize=10.5, linespacing=1.25)
             axes.set_xlabel(f"byte within the row (inside: {inside})")
             sentences.append(f"{title}: {_step_sentence(steps)}; " + offsets.replace("\n", "; "))
-        heading = f"Where the {len(a)} steps of 16 along k lie in shared memory"
+        heading = f"Where the {plural(len(a), 'step')} of 16 along k {'lie' if len(a) > 1 else 'lies'} in shared memory"
         picture.text(0.015, 1 - 0.26 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        picture.alt = f"{heading}, the first {rows} rows of 128 bytes. {'; '.join(sentences)}."
+        picture.alt = f"{heading}, the first {plural(rows, 'row')} of 128 bytes. {'; '.join(sentences)}."
     return picture
 
 
@@ -152,13 +153,3 @@ def _draw_rows(axes: Axes, chunks: dict[tuple[int, int], tuple[int, int]], rows:
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _legend_entry(picture: Picture, step: int, height: float) -> None:
-    left, y, size = 0.076 + 0.2 * step, 1 - 0.50 / height, (0.018, 0.16 / height)
-    square = Rectangle(
-        (left, y - size[1] / 2), *size, transform=picture.transFigure, facecolor=PHASES[step], edgecolor=INK, lw=0.6
-    )
-    picture.add_artist(square)
-    label = f"k {step * DEPTH} to {step * DEPTH + DEPTH - 1}"
-    picture.text(left + 0.026, y, label, va="center", fontsize=10.5)

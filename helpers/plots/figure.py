@@ -1,7 +1,8 @@
 """What all pictures share: style, alt text, deterministic PNG, labels that don't overlap.
 
 A picture is an opaque light card with a thin frame, so that it reads the same on light and dark pages. Its colours are
-of distinct lightness (they survive greyscale) and apart for colour-blind readers (after Okabe and Ito).
+of distinct lightness (they survive greyscale) and apart for colour-blind readers (after Okabe and Ito); text on each
+has a contrast of 4.5 or more. A key shows a colour beside its words: the name of a hue says nothing in greyscale.
 """
 
 import base64
@@ -15,20 +16,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
 CARD = "#FBFAF6"        # background
 INK = "#1A1A1A"         # text
-GREY = "#77756F"        # secondary lines
-PALE = "#E3E0D8"        # areas without a meaning of their own
+GREY = "#66645E"        # secondary lines and words
+PALE = "#E6E3DB"        # areas without a meaning of their own
 NAVY = "#173F6B"        # darkest
-VERMILLION = "#D55E00"
-SKY = "#7CC3EE"
-YELLOW = "#F3E36B"      # lightest
+VERMILLION = "#BF5200"
+SKY = "#5FAADF"
+YELLOW = "#E0C43A"      # lightest, and still darker than PALE
 
-PHASES = (NAVY, VERMILLION, SKY, YELLOW)                     # by lightness: 25, 53, 76, 90
+PHASES = (NAVY, VERMILLION, SKY, YELLOW)                     # by lightness: 26, 48, 67, 79; PALE 90, CARD 98
 HATCHES = ("", "///", "...", "xx")
 MATRIX = {"A": NAVY, "B": VERMILLION, "C": SKY}           # everywhere the same
 ON = {NAVY: "white", VERMILLION: "white", SKY: INK, YELLOW: INK, PALE: INK, CARD: INK}   # text on a colour
@@ -79,6 +81,23 @@ def new_picture(width: float = 8.5, height: float = 4.5) -> Picture:
     picture = Picture(figsize=(width, height), dpi=_DPI, linewidth=1.0)
     FigureCanvasAgg(picture)
     return picture
+
+
+def key(picture: Picture, x: float, y: float, entries: Sequence[tuple[str, ...]], fontsize: float = 10.5) -> None:
+    """A line of squares with words beside them, from (x, y) on in shares of the picture; words without a square too.
+
+    entries: (words,), (words, colour) or (words, colour, hatch). Call it inside `style()`.
+    """
+    width, height = picture.get_size_inches()
+    renderer = picture.canvas.get_renderer()
+    for words, *look in entries:
+        if look:
+            square = Rectangle((x, y - 0.08 / height), 0.17 / width, 0.16 / height, transform=picture.transFigure)
+            square.set(facecolor=look[0], edgecolor=GREY if look[1:] else INK, lw=0.7, hatch="".join(look[1:]))
+            picture.add_artist(square)
+            x += 0.25 / width
+        text = picture.text(x, y, words, va="center", fontsize=fontsize)
+        x += (text.get_window_extent(renderer).width / picture.dpi + 0.28) / width
 
 
 def png(figure: Figure) -> bytes:
@@ -204,6 +223,13 @@ def _dense(line: np.ndarray) -> np.ndarray:
     """Points along a line in pixels, close enough that no text slips between."""
     steps = np.linspace(0, 1, 200)[:, None]
     return np.concatenate([a + steps * (b - a) for a, b in zip(line[:-1], line[1:], strict=True)])
+
+
+def decades(low: float, high: float, most: int = 5) -> list[float]:
+    """The powers of ten from low to high for the ticks of an axis, every second or third if there are more than `most`.
+    """
+    powers = [power for power in range(-6, 19) if low <= 10.0**power <= high]
+    return [10.0**power for power in powers if power % -(-len(powers) // most) == 0]
 
 
 def quantity(value: float, unit: str) -> str:

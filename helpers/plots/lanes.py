@@ -9,6 +9,8 @@ from helpers.plots.figure import GREY, INK, ON, PALE
 
 SMALL = 10         # points, of what stands in the bars
 _LETTER = 0.092    # inches of a letter of this size
+_EDGES = 0.008     # inches of a narrow bar's edges
+_ROOM = 0.025      # inches that a label and the edges at its sides need besides
 
 
 def name_lanes(axes: Axes, names: Sequence[str], end: float) -> None:
@@ -23,19 +25,39 @@ def name_lanes(axes: Axes, names: Sequence[str], end: float) -> None:
         axes.axhline(lane - 0.5, color=PALE, lw=0.9, zorder=0)
 
 
-def bar(axes: Axes, lane: int, begin: float, end: float, inch: float, color: str, label: str, hatch: str = "") -> None:
-    """A bar, with its label if there is room for it. inch: of one unit."""
-    box = Rectangle((begin, lane - 0.4), end - begin, 0.8, facecolor=color, edgecolor=GREY if hatch else INK, lw=0.8)
-    box.set(hatch=hatch, zorder=2)
+def fits(label: str, inches: float) -> bool:
+    """Whether a bar of this width has room for a label of one line."""
+    return len(label) * _LETTER + _EDGES <= inches
+
+
+def events(axes: Axes, lane: int, inch: float, found: Sequence[tuple[int, str, str]]) -> None:
+    """Bars of one event each: (event, colour, label). A label may be wider than its bar; where it met the last one,
+    it is left out."""
+    free = 0.0
+    for event, color, label in found:
+        half = len(label) * (_LETTER + _ROOM) / inch / 2
+        shown = event + 0.5 - half >= free
+        bar(axes, lane, event, event + 1, inch, color, label if shown else "", sticks_out=True)
+        free = event + 0.5 + half if shown else free
+
+
+def bar(
+    axes: Axes, lane: int, begin: float, end: float, inch: float, color: str, label: str, hatch: str = "",
+    sticks_out: bool = False,
+) -> None:
+    """A bar, with its label if there is room for it or it may stick out. inch: of one unit."""
+    tight = (end - begin) * inch < len(label) * _LETTER + _ROOM   # the edges would run into the digits
+    box = Rectangle((begin, lane - 0.4), end - begin, 0.8, facecolor=color, edgecolor=GREY if hatch or tight else INK)
+    box.set(hatch=hatch, zorder=2, lw=0.5 if tight else 0.8)
     axes.add_patch(box)
     if hatch:   # an outline of its own, darker than the hatch
         axes.add_patch(Rectangle((begin, lane - 0.4), end - begin, 0.8, fill=False, edgecolor=INK, lw=0.8, zorder=3))
     width = (end - begin) * inch
-    if len(label) * _LETTER > width:
+    if not fits(label, width) and not sticks_out:
         label = label.replace("[", "\n[")   # on two lines, if that helps
-    if not label or max(map(len, label.split("\n"))) * _LETTER > width:
+    if not label or not (sticks_out or all(fits(line, width) for line in label.split("\n"))):
         return
-    paper = {"boxstyle": "round,pad=0.12", "facecolor": color, "edgecolor": "none"} if hatch else None
+    paper = {"boxstyle": "round,pad=0.12", "facecolor": color, "edgecolor": "none"} if hatch or sticks_out else None
     middle = (begin + end) / 2
     axes.text(middle, lane - 0.04, label, ha="center", va="center", fontsize=SMALL, color=ON[color], bbox=paper,
               zorder=4, linespacing=1.0)

@@ -4,17 +4,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from helpers.models.persistence import CONSUMERS, TMA, Grid, Span, TileTimeline
 from helpers.models.pipeline import PRODUCER
 from helpers.persistence_events import PersistenceLog
-from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
-from helpers.plots.lanes import SMALL, bar, name_lanes
+from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
+from helpers.plots.lanes import SMALL, bar, events, name_lanes
 from helpers.words import plural
 
-_PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.86   # inches, and shares of the page
+_PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.845   # inches, and shares of the page
 _LANE, _GAP, _HEAD, _FOOT = 0.32, 0.38, 0.6, 0.62
 _TILES = (SKY, YELLOW)   # by turns
+_KEY = (("number: the step of a tile, ordered or multiplied",), ("tiles 0, 2, ...", SKY), ("tiles 1, 3, ...", YELLOW),
+        ("a store", NAVY))
 
 
 def tile_timeline(timelines: Sequence[TileTimeline], title: str = "") -> Picture:
@@ -41,8 +44,7 @@ def tile_timeline(timelines: Sequence[TileTimeline], title: str = "") -> Picture
                 axes.set_xlabel("time, clocks (modelled)")
             axes.set_title(_summary(timeline), fontsize=11, pad=4)
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        key = "number: the step of a tile, tiles in blue and yellow by turns; dark: a store; grey: a CTA starts"
-        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=SMALL)
+        key(picture, 0.015, 1 - 0.5 / height, [*_KEY, ("a CTA starts", PALE, "xx")], fontsize=SMALL)
         picture.alt = f"{heading}. " + "; ".join(map(_summary, timelines)) + "."
     return picture
 
@@ -58,20 +60,19 @@ def tile_chart(log: PersistenceLog, title: str = "") -> Picture:
         picture = new_picture(_PAGE, height)
         axes = picture.add_axes((_LEFT, _FOOT / height, _WIDTH, 0.46 * len(names) / height))
         name_lanes(axes, names, end)
+        orders = [(index, event) for index, event in enumerate(log.events) if event.what == "order"]
+        events(axes, 0, inch, [(index, _TILES[event.tile % 2], str(event.step)) for index, event in orders])
         for index, event in enumerate(log.events):
             color, lane = _TILES[event.tile % 2], names.index(event.who)
-            if event.what == "order":
-                bar(axes, lane, index, index + 1, 1.0, color, str(event.step))
-            elif event.what == "step":
+            if event.what == "step":
                 done = log.index(event.who, "step done", event.tile, event.step)
-                bar(axes, lane, index, done + 1, max(inch, 0.1), color, str(event.step))
+                bar(axes, lane, index, done + 1, inch, color, str(event.step))
             elif event.what == "store":
                 done = log.index(event.who, "store done", event.tile)
                 bar(axes, lane, index, done + 1, inch, NAVY, "")
         axes.set_xlabel("events, in the order in which they happened (no times)")
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        key = "number: the step of a tile, ordered or multiplied; tiles in blue and yellow by turns; dark: a store"
-        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=SMALL)
+        key(picture, 0.015, 1 - 0.5 / height, _KEY, fontsize=SMALL)
         early = "; ".join(
             f"{log.ordered_early(tile)} of {plural(log.steps, 'step')} of tile {tile} ordered before tile {tile - 1} "
             "is stored"
@@ -95,12 +96,14 @@ def useful_share(
     with style():
         picture = new_picture(_PAGE, 4.0)
         axes = picture.add_axes((0.08, 0.15, 0.9, 0.66))
-        said = []
+        said, looks_of = [], []
         for (label, count), (color, line) in zip(places.items(), looks, strict=False):
             shares = np.array([100 * Grid(int(n), int(n), count).useful(sm_count) for n in sizes])
-            axes.plot(sizes, shares, color=color, ls=line, lw=1.5, label=label, zorder=3 if line == "-" else 4)
+            axes.plot(sizes, shares, color=color, ls=line, lw=1.5, zorder=3 if line == "-" else 4)
             points = [100 * Grid(n, n, count).useful(sm_count) for n in marked]
-            axes.plot(marked, points, "o" if line == "-" else "D", color=color, mec=INK, ms=8, zorder=5, clip_on=False)
+            mark, size = ("o", 11) if line == "-" else ("D", 6)   # where both lie in one place, both show
+            axes.plot(marked, points, mark, color=color, mec=CARD, ms=size, zorder=5, clip_on=False)
+            looks_of.append(Line2D([], [], color=color, ls=line, lw=1.5, marker=mark, mec=CARD, ms=size, label=label))
             at = ", ".join(f"{share:.0f}% at N={n:,}" for n, share in zip(marked, points, strict=True))
             said.append(f"{label}: {at}" if at else label)
         axes.set_xscale("log", base=2)
@@ -111,11 +114,11 @@ def useful_share(
         axes.set_ylim(0, 104)
         axes.set_xlabel("N (C is N x N)")
         axes.set_ylabel("share of use, %")
-        axes.legend(loc="lower right")
+        axes.legend(handles=looks_of, loc="lower right")
         picture.text(0.015, 0.93, heading, fontsize=12.5, fontweight="bold", va="center")
         picture.text(0.015, 0.86, f"the rest: tiles over the edge of C, and SMs without a tile ({sm_count} SMs)",
                      fontsize=SMALL, va="center")
-        picture.alt = f"{heading}, N from {sizes.min():,} to {sizes.max():,}. " + "; ".join(said) + "."
+        picture.alt = f"{heading}, of {sm_count} SMs, N from {sizes.min():,} to {sizes.max():,}. {'; '.join(said)}."
     return picture
 
 
@@ -128,8 +131,8 @@ def gain_chart(
     values = [*modelled, *(value for _, value in known), 1.0]
     room = 0.25 * (max(values) - min(values)) + 0.004
     with style():
-        picture = new_picture(_PAGE, 3.4)
-        axes = picture.add_axes((0.09, 0.17, 0.89, 0.66))
+        picture = new_picture(_PAGE, 3.9)
+        axes = picture.add_axes((0.09, 0.22, 0.89, 0.57))
         axes.set_xlim(-0.5, len(sizes) - 0.5)
         axes.set_ylim(min(values) - room, max(values) + room)
         axes.axhline(1, color=INK, lw=1)
@@ -137,16 +140,15 @@ def gain_chart(
         axes.bar(range(len(sizes)), heights, 0.34, bottom=1, color=SKY, edgecolor=INK, lw=0.9, label="modelled")
         if known:
             axes.plot(*zip(*known, strict=True), "D", color=VERMILLION, mec=INK, ms=9, zorder=4, label="measured")
-        for place, value in enumerate(modelled):
-            edge = "bottom" if abs(value - 1) < 0.002 else "center"   # not on the line
-            axes.annotate(f"{value:.3f}", (place - 0.19, value), (-4, 1), textcoords="offset points", ha="right",
-                          va=edge)
-        for place, value in known:
-            axes.annotate(f"{value:.3f}", (place + 0.19, value), (4, 0), textcoords="offset points", va="center")
-        axes.set_xticks(range(len(sizes)), [f"N = {size:,}" for size in sizes])
+        labels = [
+            f"N = {size:,}\nmodelled {model:.3f}" + (f"\nmeasured {value:.3f}" if value is not None else "")
+            for size, model, value in zip(sizes, modelled, measured, strict=True)
+        ]
+        axes.set_xticks(range(len(sizes)), labels, linespacing=1.25)
+        axes.tick_params(axis="x", labelsize=SMALL)
         axes.set_ylabel("times as fast")
-        axes.legend(loc="upper right")
-        picture.text(0.015, 0.92, heading, fontsize=12.5, fontweight="bold", va="center")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+        picture.text(0.015, 0.935, heading, fontsize=12.5, fontweight="bold", va="center")
         words = [
             f"N={size:,}: modelled {model:.3f}" + (f", measured {value:.3f}" if value is not None else "")
             for size, model, value in zip(sizes, modelled, measured, strict=True)

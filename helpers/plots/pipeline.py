@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from helpers.models.pipeline import PRODUCER, TMA, Ring, place
-from helpers.plots.figure import INK, PALE, SKY, YELLOW, Picture, new_picture, style
-from helpers.plots.lanes import SMALL, bar, name_lanes
+from helpers.plots.figure import CARD, INK, PALE, SKY, YELLOW, Picture, key, new_picture, style
+from helpers.plots.lanes import SMALL, bar, events, name_lanes
 from helpers.ring_events import RingEvent, RingLog
 from helpers.words import plural
 
 _LANE, _HEAD, _FOOT = 0.46, 0.98, 0.62   # inches
-_PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.86
+_PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.845
 _BY_PARITY = (SKY, YELLOW)
-_FITS = 1.0        # inches of a unit for a label that is drawn in any case
+_PARITIES = tuple((f"parity {parity}", color) for parity, color in enumerate(_BY_PARITY))   # for a key
 _SLIVER = 0.03     # inches; shorter waits are left out of a timeline
 
 
@@ -34,6 +34,7 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
         for who in (PRODUCER, *consumers):
             for begin, stop, event in _blocked(log, who):
                 bar(axes, lanes.index(who), begin, stop, inch, PALE, _wait_label(event), hatch="xx")
+        orders = []
         for step in range(log.steps):
             at = place(step, log.stages)
             color = _BY_PARITY[at.parity]
@@ -41,7 +42,7 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
             full = min(_index(log, who, "pass", step) for who in consumers)
             arrivals = [i for i, e in enumerate(log.events) if e.what == "arrive" and e.step == step]
             lane = lanes.index(f"stage {at.stage}")
-            bar(axes, lanes.index(PRODUCER), ordered, ordered + 1, _FITS, color, str(step))
+            orders.append((ordered, color, str(step)))
             bar(axes, lane, ordered, full, inch, color, f"step {step} ordered", hatch="//")
             bar(axes, lane, full, max(arrivals) + 1, inch, color, f"step {step} full")
             for index in arrivals:
@@ -49,15 +50,14 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
             for who in consumers:
                 begin, stop = _index(log, who, "pass", step), _first_arrival(log, who, step)
                 bar(axes, lanes.index(who), begin, stop + 1, inch, color, str(step))
+        events(axes, lanes.index(PRODUCER), inch, orders)
         axes.set_xlabel("events, in the order in which they happened (no times)")
         height = picture.get_figheight()
-        key = (
-            "number: the step; blue: parity 0, yellow: parity 1; grey: waits, for which barrier and parity;",
-            "striped: ordered, not seen to be full yet; strokes: arrivals of the eight consumer warps; consumer: "
-            "its first warp",
-        )
-        for row, line in enumerate(key):
-            picture.text(0.015, 1 - (0.52 + 0.21 * row) / height, line, va="center", fontsize=SMALL)
+        entries = [("number: the step",), *_PARITIES, ("waits, for which barrier and parity", PALE, "xx")]
+        key(picture, 0.015, 1 - 0.52 / height, entries, fontsize=SMALL)
+        entries = [("ordered, not seen to be full yet", CARD, "//"), ("strokes: arrivals of the eight consumer warps",),
+                   ("consumer: its first warp",)]
+        key(picture, 0.015, 1 - 0.75 / height, entries, fontsize=SMALL)
         picture.alt = f"{heading}, {plural(end, 'event')}, {plural(log.stages, 'stage')}. " + " ".join(
             _sentence(log, who) for who in (PRODUCER, *consumers)
         )
@@ -93,8 +93,8 @@ def ring_timeline(rings: Sequence[Ring], unit: str = "clocks", title: str = "") 
             axes.set_title(_summary(ring, unit), fontsize=11, pad=4)
             top = bottom
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        key = "number: the step; blue: parity 0, yellow: parity 1; grey: the consumer waits for bytes"
-        picture.text(0.015, 1 - 0.5 / height, key, va="center", fontsize=SMALL)
+        entries = [("number: the step",), *_PARITIES, ("the consumer waits for bytes", PALE, "xx")]
+        key(picture, 0.015, 1 - 0.5 / height, entries, fontsize=SMALL)
         picture.alt = f"{heading}. " + "; ".join(_summary(ring, unit) for ring in rings) + "."
     return picture
 

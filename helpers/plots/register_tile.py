@@ -10,7 +10,7 @@ from helpers.errors import ArgumentError
 from helpers.models.machine import WARP
 from helpers.models.register_tile import CHUNK, RegisterTile
 from helpers.models.tiling import SharedLoads
-from helpers.plots.figure import INK, NAVY, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import INK, NAVY, ON, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
 
 
 def thread_tile(tile: RegisterTile | None = None, warp: int = 1, lane: int = 10) -> Picture:
@@ -34,10 +34,12 @@ def thread_tile(tile: RegisterTile | None = None, warp: int = 1, lane: int = 10)
         picture.text(0.43, 0.93, heading, fontsize=12.5, fontweight="bold")
         rows, columns = tile.rows(warp, lane), tile.columns(warp, lane)
         sums = len(rows) * len(columns)
-        owned = f"dark: lane {lane} owns {tile.thread_m} rows x {tile.thread_n} columns = {sums} sums"
-        blue = "blue: the first strip of each lane, with the lanes' numbers"
-        picture.text(0.43, 0.035, f"{owned}\n{blue}", linespacing=1.35)
-        picture.text(0.02, 0.035, f"blue: warp {warp}\ndark: its lane {lane}", linespacing=1.35)
+        owned = f"lane {lane} owns {tile.thread_m} rows x {tile.thread_n} columns = {sums} sums"
+        entries = {SKY: ("the first strip of each lane, with the lanes' numbers", f"warp {warp}"),
+                   NAVY: (owned, f"its lane {lane}")}
+        for y, (color, words) in zip((0.043, 0.088), entries.items(), strict=True):
+            for x, text in zip((0.43, 0.02), words, strict=True):
+                key(picture, x, y, [(text, color)], fontsize=11)
         chunks = [f"{chunk[0]} to {chunk[-1]}" for chunk in columns.reshape(-1, CHUNK)]
         picture.alt = (
             f"The {tile.cta_m} x {tile.cta_n} tile of C of a CTA is split among {warps} warps, {tile.warps_m} along M "
@@ -66,7 +68,7 @@ def _draw_cta(axes: Axes, tile: RegisterTile, warp: int, lane: int) -> None:
 
 
 def _draw_warp(axes: Axes, tile: RegisterTile, warp: int, lane: int) -> None:
-    """A warp's tile in strips of one row and eight columns: the lane's own ones dark, each lane's first one blue."""
+    """A warp's tile in strips of one row and eight columns: the lane's own ones dark, each lane's first one lighter."""
     row0, column0 = tile.warp_origin(warp)
     strips = tile.warp_n // CHUNK
     owners = tile.owners()[row0 : row0 + tile.warp_m, column0 : column0 + tile.warp_n : CHUNK] % WARP
@@ -103,11 +105,11 @@ def loads_per_fma(tiles: Mapping[str, SharedLoads], title: str = "") -> Picture:
         height = picture.get_figheight()
         axes = picture.add_axes((0.28, 0.58 / height, 0.44, 0.52 * count / height))
         values = [loads.loads_per_fma for loads in tiles.values()]
+        notes = [f"{value:.3g} (one per {1 / value:.3g})" if value < 1 else f"{value:.3g}" for value in values]
         for index, (label, value) in enumerate(zip(tiles, values, strict=True)):
             color = VERMILLION if value >= 1 else YELLOW
             axes.barh(index, value, 0.56, color=color, edgecolor=INK, lw=0.9)
-            note = f"{value:.3g} (one per {1 / value:.3g})" if value < 1 else f"{value:.3g}"
-            axes.annotate(note, (value, index), (6, 0), textcoords="offset points", va="center")
+            axes.annotate(notes[index], (value, index), (6, 0), textcoords="offset points", va="center")
             axes.text(-0.02, index, label, ha="right", va="center", transform=axes.get_yaxis_transform())
         axes.set_xscale("log")
         axes.set_xlim(min(values) / 3, max(values))
@@ -119,6 +121,6 @@ def loads_per_fma(tiles: Mapping[str, SharedLoads], title: str = "") -> Picture:
         axes.set_xlabel("load instructions per multiply-add (log scale)")
         heading = title or "Shared-memory loads by thread tile"
         picture.text(0.015, 1 - 0.26 / height, heading, fontweight="bold", fontsize=12.5, va="center")
-        parts = (f"{label}: {value:.3g}" for label, value in zip(tiles, values, strict=True))
+        parts = (f"{label}: {note}" for label, note in zip(tiles, notes, strict=True))
         picture.alt = f"{heading}, loads per multiply-add. {'; '.join(parts)}."
     return picture

@@ -7,7 +7,7 @@ import numpy as np
 
 from helpers.held_clock import Clocked
 from helpers.models.machine import H200, Gpu
-from helpers.plots.clocks import tensor_peak
+from helpers.plots.clocks import peak_words, tensor_peak
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.records import Measurement, Roof, size_name, three_digits
 from helpers.rungs import find_rung
@@ -57,7 +57,7 @@ def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu = H200,
         height = max(4.4, 1.5 + _ROW * len(points))
         picture = new_picture(9.4, height)
         axes = picture.add_axes((0.085, 0.6 / height, 0.51, 1 - 1.15 / height))
-        ends = np.array([_LOW, _HIGH])
+        ends = np.array([min([_LOW, *(point.ghz - 0.05 for point in points)]), _HIGH])
         axes.plot(ends, tensor_peak(1000 * ends, gpu), color=INK, lw=1.8, zorder=2)
         axes.plot(ends, 0.9 * tensor_peak(1000 * ends, gpu), color=GREY, lw=1.2, ls=":", zorder=1)
         top = gpu.clock_hz / 1e9
@@ -67,16 +67,17 @@ def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu = H200,
                       fontsize=10)
         for point in points:
             axes.plot([point.ghz], [point.tflops], point.mark, color=point.color, mec=INK, ms=9, zorder=4)
-        low = min([tensor_peak(1000 * _LOW, gpu), *(point.tflops for point in points)])
+        low = min([tensor_peak(1000 * ends[0], gpu), *(point.tflops for point in points)])
         axes.set_ylim(low * 0.9, tensor_peak(1000 * _HIGH, gpu) * 1.1)
-        axes.set_xlim(_LOW, _HIGH)
+        axes.set_xlim(*ends)
         axes.set_xlabel("SM clock within the kernel, GHz")
         axes.set_ylabel("TFLOP/s")
         axes.yaxis.set_major_formatter("{x:,.0f}")
         _list(picture, points, gpu, height)
         picture.text(0.015, 1 - 0.25 / height, heading, fontsize=12.5, fontweight="bold", va="center")
         told = "; ".join(f"{point.name}: {point.figure(gpu)} of the peak" for point in points)
-        picture.alt = f"{heading}, TFLOP/s: {gpu.tensor_tflops:,.0f} at {top:.2f} GHz. {told or MISSING}."
+        peak = f"{gpu.tensor_tflops:,.0f} at {top:.2f} GHz; {peak_words(gpu)}"
+        picture.alt = f"{heading}, TFLOP/s: {peak}. {told or MISSING.capitalize()}."
     return picture
 
 
@@ -104,9 +105,9 @@ def _points(items: Sequence[Clocked], roofs: Sequence[Roof]) -> Iterable[_Point]
 def _list(picture: Picture, points: Sequence[_Point], gpu: Gpu, height: float) -> None:
     """What each mark is, to the right of the axes, the fastest first."""
     notes = (
-        f"line: {gpu.sm_count} SMs x {gpu.tensor_flop_per_clock_sm:,} FLOP x clock;",
-        "dotted: 90% of it. Dark: the kernel;",
-        "light: wgmma alone. %: of the line" if points else f"light: wgmma alone. {MISSING}",
+        f"{peak_words(gpu)};",
+        "dotted: 90% of it. Dark: the kernel;" if points else "dotted: 90% of it.",
+        "light: wgmma alone. %: of the line" if points else MISSING.capitalize(),
     )
     for row, note in enumerate(notes):
         picture.text(0.615, 1 - (0.6 + 0.21 * row) / height, note, va="center", fontsize=10)

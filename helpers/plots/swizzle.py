@@ -12,7 +12,7 @@ from helpers.models.banks import bank_schedule, warp_wavefronts
 from helpers.models.coalescing import check_addresses
 from helpers.models.machine import BANK_BYTES, BANKS, WARP
 from helpers.models.swizzle import CHUNK_BIT, CHUNK_BYTES, LINE_BIT, PERIOD_ROWS, Swizzle
-from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, PHASES, SKY, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, PHASES, SKY, YELLOW, Picture, key, new_picture, style
 from helpers.words import plural
 
 BITS = 12                                  # of an address that are drawn
@@ -64,10 +64,10 @@ def address_bits(row: int, chunk: int) -> Picture:
         heading = "128-byte swizzle: bits of an address in a shared tile"
         picture.text(0.015, 0.935, heading, fontsize=12.5, fontweight="bold", va="center")
         picture.alt = (
-            f"Bits of the address of chunk {chunk} of row {row}, byte {plain}: bits 0-3 the byte in the chunk, 4-6 the "
-            f"chunk, 7-9 the row modulo 8, from 10 on the row over 8; bits 2-6 tell the bank. {swizzle.formula}: the "
-            f"chunk goes to place {swizzle.place(row, chunk)} of its row, byte {moved}; its first bank was {banks[0]} "
-            f"and is {banks[1]}."
+            f"The 128-byte swizzle: bits of the address of chunk {chunk} of row {row}, byte {plain}. Bits 0-3 are the "
+            f"byte in the chunk, 4-6 the chunk, 7-9 the row modulo 8, from 10 on the row over 8; bits 2-6 tell the "
+            f"bank. {swizzle.formula}: the chunk goes to place {swizzle.place(row, chunk)} of its row, byte {moved}; "
+            f"its first bank was {banks[0]} and is {banks[1]}."
         )
     return picture
 
@@ -85,7 +85,7 @@ def _bit(axes: Axes, bit: int, y: float, value: int, color: str) -> None:
 def chunk_places(modes: Sequence[str] = ("none", "128B"), row: int = 5, chunk: int = 2) -> Picture:
     """What lies where in shared memory, eight rows of a tile for each mode: `row.chunk`, a column for each four banks.
 
-    One chunk of all rows is dark, all chunks of one row are yellow. Modes with narrower rows have fewer chunks.
+    One chunk of all rows has a colour, and so have all chunks of one row. Modes with narrower rows have fewer chunks.
     Raises ArgumentError for a mode, row or chunk that does not exist.
     """
     require_sequence("modes", modes, str, "give one or two of a Swizzle's modes")
@@ -114,7 +114,8 @@ def chunk_places(modes: Sequence[str] = ("none", "128B"), row: int = 5, chunk: i
             picture.text(left, 1 - 0.60 / height, words, va="center")
             where = f"chunk {chunk} of rows 0-7 lies at places {_listed(layout, chunk)}"
             found.append(f"{name}: {swizzle.formula}; {where}")
-        _places_legend(picture, f"chunk {chunk} of every row", f"row {row}", 0.2 / height, 0.17 / height)
+        entries = ((f"chunk {chunk} of every row", NAVY), (f"row {row}", YELLOW), ("row.chunk that lies here", PALE))
+        key(picture, 0.015, 0.2 / height, entries)
         picture.alt = (
             f"Eight rows of a shared tile, 16 bytes a cell. {'. '.join(found)}. "
             f"The chunks of row {row} stay in row {row}."
@@ -147,15 +148,6 @@ def _draw_places(axes: Axes, layout: np.ndarray, row: int, chunk: int) -> None:
     axes.tick_params(length=0, labelsize=10.5)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _places_legend(picture: Picture, dark: str, light: str, y: float, size: float) -> None:
-    for left, color, words in ((0.015, NAVY, dark), (0.30, YELLOW, light), (0.46, PALE, "row.chunk that lies here")):
-        square = Rectangle(
-            (left, y - size / 2), 0.018, size, transform=picture.transFigure, facecolor=color, edgecolor=INK, lw=0.6
-        )
-        picture.add_artist(square)
-        picture.text(left + 0.026, y, words, va="center", fontsize=10.5)
 
 
 def wavefront_chart(

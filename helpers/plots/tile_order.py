@@ -11,11 +11,12 @@ from matplotlib.patches import Rectangle
 from helpers.errors import ArgumentError
 from helpers.models.l2 import patch, wave_tiles
 from helpers.models.machine import H200
-from helpers.plots.figure import CARD, GREY, INK, MATRIX, NAVY, PALE, SKY, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import CARD, GREY, INK, MATRIX, NAVY, PALE, SKY, YELLOW, Picture, key, new_picture, style
 from helpers.words import plural
 
 _WALK = LinearSegmentedColormap.from_list("walk", [NAVY, "#2E6FA8", SKY, YELLOW])   # by lightness, dark first
 _HEAD, _FOOT = 0.62, 0.5   # inches
+_NAME, _TICK = 1.0, 0.36   # inches that an axis's name and one of its numbers need
 _MARGIN = 0.09             # of a panel's side, for the strips of A and B
 
 
@@ -47,7 +48,7 @@ def walks(orders: Mapping[str, np.ndarray], title: str = "") -> Picture:
             _finish(axes, name, rows, columns)
             jumps = int((np.abs(np.diff(tiles, axis=0)).sum(axis=1) > 1).sum())
             parts.append(
-                f"{name}: {rows} x {columns} tiles from {_pair(tiles[0])} to {_pair(tiles[-1])}, "
+                f"{name}: {rows} x {plural(columns, 'tile')} from {_pair(tiles[0])} to {_pair(tiles[-1])}, "
                 + (f"with {plural(jumps, 'jump')}" if jumps else "each step to a neighbour")
             )
         picture.alt = f"{heading}. {'; '.join(parts)}."
@@ -83,8 +84,9 @@ def wave_patches(
             _finish(axes, f"{name}: {needed.strips} strips\n{counts}", rows, columns)
             parts.append(f"{name}: {plural(needed.tiles, 'tile')}, {counts} = {needed.strips} strips")
         height = picture.get_figheight()
-        _key(picture, 0.19 / height, {SKY: "this wave", YELLOW: "the wave before", MATRIX["A"]: "strips of A",
-                                      MATRIX["B"]: "strips of B"})
+        entries = [("this wave", SKY), ("the wave before", YELLOW)]
+        entries += [(f"strips of {name}", MATRIX[name]) for name in "AB"]
+        key(picture, 0.06, 0.19 / height, entries, fontsize=11)
         picture.alt = f"{heading}. {'; '.join(parts)}."
     return picture
 
@@ -92,10 +94,11 @@ def wave_patches(
 def _draw_patch(axes: Axes, grid: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> None:
     tall, wide = grid.shape
     side = _MARGIN * max(tall, wide)
-    axes.add_patch(Rectangle((-0.5, -0.5), wide, tall, facecolor=PALE, edgecolor=INK, lw=1.0))
+    axes.add_patch(Rectangle((-0.5, -0.5), wide, tall, facecolor=PALE, edgecolor="none"))
+    axes.add_patch(Rectangle((-0.5, -0.5), wide, tall, fill=False, edgecolor=INK, lw=1.0, zorder=3))
     for value, color in ((1, YELLOW), (2, SKY)):
         for row, column in np.argwhere(grid == value):
-            edge = INK if max(tall, wide) <= 32 else GREY
+            edge = INK if max(tall, wide) <= 32 else GREY if max(tall, wide) <= 64 else color   # tiles of a few pixels
             axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=color, edgecolor=edge, lw=0.3))
     for row in rows:
         axes.add_patch(Rectangle((-0.7 - 0.7 * side, row - 0.5), 0.6 * side, 1, facecolor=MATRIX["A"], edgecolor=CARD,
@@ -112,7 +115,8 @@ def _panels(shapes: Sequence[tuple[int, int]], heading: str, margin: float = 0.0
 
     margin: room at the left and above each, as a share of its longer side.
     """
-    width, gap, left = 9.4, 0.62, 0.55
+    digits = 0.1 * any(max(shape) > 100 for shape in shapes)   # room for three of them
+    width, gap, left = 9.4, 0.62 + digits, 0.55 + digits
     room = (width - left - 0.2 - gap * (len(shapes) - 1)) / len(shapes)
     tallest = max((rows + margin * max(rows, columns)) / (columns + margin * max(rows, columns))
                   for rows, columns in shapes)
@@ -131,27 +135,21 @@ def _panels(shapes: Sequence[tuple[int, int]], heading: str, margin: float = 0.0
 def _finish(axes: Axes, title: str, rows: int, columns: int) -> None:
     axes.set_aspect("equal", anchor="NW")
     axes.set_title(title, fontsize=11, pad=5, linespacing=1.3)
-    axes.set_xticks(_ticks(columns))
-    axes.set_yticks(_ticks(rows))
-    axes.set_xlabel("column of tiles, n")
-    axes.set_ylabel("row of tiles, m", labelpad=2)
+    axes.apply_aspect()
+    drawn = axes.get_window_extent()
+    wide, tall = drawn.width / axes.figure.dpi, drawn.height / axes.figure.dpi
+    axes.set_xticks(_ticks(columns, wide))
+    axes.set_yticks(_ticks(rows, tall))
+    axes.set_xlabel("column of tiles, n" if wide > _NAME else "n")
+    axes.set_ylabel("row of tiles, m" if tall > _NAME else "m", labelpad=2)
     axes.spines[:].set_visible(False)
 
 
-def _ticks(count: int) -> list[int]:
-    step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, count) if count / step <= 4)
+def _ticks(count: int, inches: float) -> list[int]:
+    """Of a side of so many tiles: at most five, each with room for its number."""
+    most = min(4, inches / _TICK)
+    step = next((2**power for power in range(12) if count <= most * 2**power), count)
     return list(range(0, count, step))
-
-
-def _key(picture: Picture, y: float, entries: Mapping[str, str]) -> None:
-    x = 0.06
-    height = picture.get_figheight()
-    for color, words in entries.items():
-        box = Rectangle((x, y - 0.075 / height), 0.018, 0.15 / height, transform=picture.transFigure)
-        box.set(facecolor=color, edgecolor=INK, lw=0.8)
-        picture.add_artist(box)
-        picture.text(x + 0.025, y, words, va="center")
-        x += 0.055 + 0.0105 * len(words)
 
 
 def _shape(tiles: np.ndarray) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from matplotlib.patches import Rectangle
 
 from helpers.errors import ArgumentError
 from helpers.models.tiling import TileTraffic, tile_traffic
-from helpers.plots.figure import INK, MATRIX, PALE, YELLOW, Picture, new_picture, quantity, style
+from helpers.plots.figure import INK, MATRIX, PALE, YELLOW, Picture, decades, new_picture, quantity, style
+from helpers.words import plural
 
 _GAP = 0.16   # between the matrices, as a share of the larger side
 
@@ -31,11 +32,13 @@ def tile_reuse(
         depth = (step * tile_k, min(tile_k, k - step * tile_k))
         _draw_matrices(axes, traffic, tile[0] * tile_m, tile[1] * tile_n, depth)
         _write_reuse(picture, traffic, depth)
+        tiles = traffic.a_reads * traffic.b_reads
         picture.alt = (
-            f"Tile reuse for C[{m},{n}] = A[{m},{k}] @ B[{k},{n}]: the {tile_m} x {tile_n} tile of C in tile row "
-            f"{tile[0]} and tile column {tile[1]} needs {tile_m} rows of A and {tile_n} columns of B and walks along K "
-            f"in steps of {tile_k}. Each element of A is loaded {traffic.a_reads} times, each of B {traffic.b_reads} "
-            f"times, {quantity(traffic.loaded_bytes, 'B')} in all."
+            f"Tile reuse for C[{m}, {n}] = A[{m}, {k}] @ B[{k}, {n}]: the {tile_m} x {tile_n} tile of C in tile row "
+            f"{tile[0]} and tile column {tile[1]} needs {plural(tile_m, 'row')} of A and {plural(tile_n, 'column')} "
+            f"of B and walks along K in steps of {tile_k}. Each element of A is loaded {traffic.a_reads} times, each "
+            f"of B {traffic.b_reads} times, {quantity(traffic.loaded_bytes, 'B')} for all {plural(tiles, 'tile')}: "
+            f"{traffic.intensity:.3g} FLOP per byte. In shared memory now: k = {depth[0]:,} to {sum(depth) - 1:,}."
         )
     return picture
 
@@ -128,7 +131,7 @@ def traffic_bars(traffics: Mapping[str, TileTraffic], title: str = "") -> Pictur
 
 def _byte_ticks(axes: Axes, low: float, high: float) -> None:
     """Ticks at powers of ten, as '1 GB'."""
-    powers = [10.0**p for p in range(0, 18) if low <= 10.0**p <= high]
+    powers = decades(low, high)
     axes.set_xticks(powers, [quantity(power, "B") for power in powers])
     axes.minorticks_off()
 

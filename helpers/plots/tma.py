@@ -9,11 +9,12 @@ from matplotlib.patches import Rectangle
 from helpers.checks import require_integer, require_kind
 from helpers.models.register_tile import CHUNK, CHUNK_BYTES
 from helpers.models.tma import OUTSIDE, BoxPlacement
-from helpers.plots.figure import CARD, GREY, INK, PALE, VERMILLION, Picture, new_picture, style
+from helpers.plots.figure import CARD, GREY, INK, PALE, Picture, new_picture, style
 from helpers.words import plural
 
 _ROW = 0.27    # inches
 MAX_ROWS = 16
+_NUMBERED = 16   # chunks in a row, at most, that all get their numbers
 
 
 def box_layout(placement: BoxPlacement, title: str = "", highlight: int = 2, max_rows: int = MAX_ROWS) -> Picture:
@@ -72,16 +73,23 @@ def _cell(axes: Axes, row: int, place: int, chunk: int, count: int, highlight: i
     if chunk == OUTSIDE:
         axes.add_patch(Rectangle((place, row), 1, 1, facecolor=CARD, edgecolor=GREY, hatch="///", lw=0.8, zorder=1))
         return
-    shade = colormaps["cividis"]((chunk + 0.5) / count)
-    dark = chunk < 0.45 * count
-    axes.add_patch(Rectangle((place, row), 1, 1, facecolor=to_hex(shade), edgecolor=CARD, lw=0.9, zorder=1))
+    dark = chunk < count / 2
+    place_of_shade = 0.4 * chunk / count if dark else 0.6 + 0.4 * (chunk + 1 - count / 2) / count   # text reads on it
+    shade = colormaps["cividis"](place_of_shade)
+    edge = CARD if count <= _NUMBERED else "none"   # numbers are wider than narrow cells
+    axes.add_patch(Rectangle((place, row), 1, 1, facecolor=to_hex(shade), edgecolor=edge, lw=0.9, zorder=1))
+    if chunk == highlight:
+        inset_x = 0.08 if count <= _NUMBERED else 0
+        for color, width in ((CARD, 4.0), (INK, 1.8)):   # the one stands out from dark cells, the other from light ones
+            inset = Rectangle((place + inset_x, row + 0.12), 1 - 2 * inset_x, 0.76, fill=False, lw=width, zorder=2)
+            inset.set_edgecolor(color)
+            axes.add_patch(inset)
+    if count > _NUMBERED and (chunk % 8 != 4 or chunk == highlight):
+        return   # no room for all numbers, and none in a frame
     axes.text(
         place + 0.5, row + 0.5, str(chunk), ha="center", va="center_baseline", fontsize=10,
         color="white" if dark else INK, zorder=3,
     )
-    if chunk == highlight:
-        inset = Rectangle((place + 0.05, row + 0.08), 0.9, 0.84, fill=False, edgecolor=VERMILLION, lw=2.4, zorder=2)
-        axes.add_patch(inset)
 
 
 def _frame(axes: Axes, rows: int, count: int, labels: list[str], what: str) -> None:
@@ -104,7 +112,9 @@ def _title(placement: BoxPlacement) -> str:
 def _alt(placement: BoxPlacement, places: np.ndarray, highlight: int, heading: str) -> str:
     path = ", ".join(str(int(place)) for row in places for place in np.flatnonzero(row == highlight))
     outside = f" {placement.outside_bytes:,} of its bytes lie outside of the matrix and come as zeros."
+    last = placement.x + places.shape[1] * CHUNK - 1
     return (
-        f"{heading}: {placement.bytes:,} bytes. Chunk {highlight} of the rows drawn lies at places "
+        f"{heading}: {placement.bytes:,} bytes, columns {placement.x} to {last} of the matrix. Chunk {highlight} of "
+        "the rows drawn lies at places "
         f"{path} of its row in shared memory.{outside if placement.outside_bytes else ''}"
     )

@@ -45,7 +45,8 @@ def occupancy_bars(occupancy: Occupancy, title: str = "") -> Picture:
 
 def wave_chart(waves: Waves, title: str = "") -> Picture:
     """The waves of a grid as filled bars, the last one with what stays empty; of many waves the middle is left out."""
-    ends = [0, 1, 2, 3, _LEFT_OUT, waves.count - 2, waves.count - 1]
+    ends = [0, 1, 2, 3, _LEFT_OUT, waves.count - 1]
+    more = f"{waves.count - 5:,} more full waves"
     drawn = list(range(waves.count)) if waves.count <= MAX_DRAWN else ends
     heading = f"{title}: " if title else ""
     filled = f"{waves.efficiency:.1%} of the places filled"
@@ -56,7 +57,7 @@ def wave_chart(waves: Waves, title: str = "") -> Picture:
         axes = picture.add_axes((0.13, 0.64 / height, 0.68, 0.3 * len(drawn) / height))
         for index, wave in enumerate(drawn):
             if wave == _LEFT_OUT:
-                axes.text(waves.slots / 2, index, f"{waves.count - 6:,} more full waves", ha="center", va="center")
+                axes.text(waves.slots / 2, index, more, ha="center", va="center")
                 continue
             last = wave == waves.count - 1
             tiles = waves.tail if last else waves.slots
@@ -73,7 +74,7 @@ def wave_chart(waves: Waves, title: str = "") -> Picture:
         picture.text(0.015, 1 - 0.28 / height, heading + result, fontweight="bold", fontsize=12.5, va="center")
         picture.alt = (
             f"{heading}{result}; {plural(waves.slots, 'place')} a wave, {waves.tail:,} of them "
-            f"filled in the last."
+            f"filled in the last." + (f" Not drawn: {more}." if _LEFT_OUT in drawn else "")
         )
     return picture
 
@@ -102,6 +103,6 @@ def wave_efficiency(sizes: np.ndarray, waves: list[Waves], marked: int | None = 
             picture.text(0.97, 0.92, note, ha="right", va="center")
         picture.alt = (
             f"{heading}: share of places filled for N from {min(sizes)} to {max(sizes)}, between "
-            f"{shares.min():.0f}% and {shares.max():.0f}%. {note}"
-        ).strip()
+            f"{shares.min():.0f}% and {shares.max():.0f}%." + (f" {note}." if note else "")
+        )
     return picture
