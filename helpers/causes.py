@@ -39,8 +39,8 @@ _REASONS = {
 class Facts:
     """What is known. No measurement, no recording, no GPU are possible: then None, and `no_gpu` says why.
 
-    mine: measured live. recorded: the rung's at this size and regime. device, state: this GPU; the state is from before
-    the measurement, with nothing of this process running. held_mhz, recorded_mhz: the clock within the kernel.
+    mine: measured live. recorded: the rung's at this size and regime. device, state: this GPU; the state is from a
+    moment when nothing of this process ran. held_mhz, recorded_mhz: the clock within the kernel.
     code_hash, spill_bytes, warnings: of the kernel as it is now, None where it was not compiled. refused: why it got no
     time, or ''.
     """

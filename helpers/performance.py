@@ -59,8 +59,8 @@ def why_slower(measured: Measurement | None = None, kernel: Kernel | None = None
     """What may make a measurement slower than the recording of its rung.
 
     measured: live, as `benchmark` gives it; a recording, or None, is answered with what the recording says. kernel: as
-    it was measured, for one that is not in the rung's own file. Asks NVML after a second of rest; measures nothing but,
-    of a Hopper rung, the clock within the kernel (two seconds).
+    it was measured, for one that is not in the rung's own file. Asks NVML after two seconds of rest; measures nothing
+    but, of a Hopper rung, the clock within the kernel (two seconds more).
     """
     if measured is not None:
         require_kind("measured", measured, Measurement, "give what benchmark(...) returned")

@@ -690,6 +690,43 @@ def test_the_command_without_a_gpu_is_one_sentence(monkeypatch, capsys):
     assert "02_smem_tiling 8192 burst" in capsys.readouterr().out
 
 
+def test_the_command_measures_writes_and_goes_on(monkeypatch, capsys, tmp_path):
+    """The whole command on a GPU that is not there: what it asks of the benchmark, and what it says."""
+    class Benches:
+        def __init__(self, timer):
+            self.timer, self.cublas = timer, None
+
+        __enter__, __exit__, close = Bench.__enter__, Bench.__exit__, lambda self: None
+
+    measured, yardsticks = [], []
+
+    def measure_together(bench, kernels, size, regime, rounds, rest_s, turn_s):
+        bench.timer.burst(lambda: None, 16, rest_s, 0.3)
+        measured.append((len(kernels), size, regime, rounds, rest_s, turn_s))
+        return [
+            recorded_measurement(kernel.code_hash, rung=rung, m=size[0], n=size[1], k=size[2], regime=regime)
+            for kernel, rung in zip(kernels, ("06_wgmma", "07_pipelining"), strict=True)
+        ]
+
+    monkeypatch.setattr(record.device, "device_info", lambda: H200)
+    monkeypatch.setattr(record, "CudaTimer", lambda: FakeTimer(SameForAll()))
+    monkeypatch.setattr(record, "Bench", Benches)
+    monkeypatch.setattr(record, "load", lambda *_, **__: SimpleNamespace(code_hash="0" * 16))
+    monkeypatch.setattr(record, "measure_together", measure_together)
+    monkeypatch.setattr(record, "record_yardsticks", lambda directory, timer: yardsticks.append(directory))
+    arguments = ["--rungs", "6", "7", "--output", str(tmp_path)]
+    assert record.main(arguments) == 0
+    regimes = [(size[0], regime, rounds) for _, size, regime, rounds, _, _ in measured]
+    assert regimes == [(4096, "burst", 9), (8192, "burst", 9), (4096, "sustained", 6), (8192, "sustained", 6),
+                       (1024, "burst", 9), (2048, "burst", 9)]
+    assert {(count, rest, turn) for count, _, _, _, rest, turn in measured} == {(2, 1.0, 3.0)}
+    assert yardsticks == [tmp_path] and len(records.load_records(tmp_path)) == 12
+    out = capsys.readouterr().out
+    assert out.startswith("12 measurements, about ") and "12 of 12 to measure, about " in out
+    assert record.main(arguments) == 0 and len(measured) == 6
+    assert "0 of 12 to measure, about 0 s" in capsys.readouterr().out
+
+
 def test_errors_are_course_errors():
     assert issubclass(BenchmarkRefused, CourseError)
 
