@@ -89,10 +89,10 @@ class Telemetry:
 class BoardState:
     """How a GPU is set up and who else uses it, as NVML says now; a value that it does not give is None.
 
-    power_limit_w, default_limit_w: enforced, and as the board came. sm_clock_mhz: now. set_clock_mhz: the clock that
-    applications are given (the highest one, unless somebody has set it). busy_pct: share of the last moments in which
-    kernels of anybody ran. processes: that hold memory of the GPU, this one included where it does. mig: whether the
-    GPU is cut into slices. throttle_reasons: as in Telemetry.
+    power_limit_w, default_limit_w: enforced, and as the board came. sm_clock_mhz: now. set_clock_mhz: that somebody has
+    set for applications, None if it is the board's own. busy_pct: share of the last moments in which kernels of anybody
+    ran. processes: that hold memory of the GPU, this one included where it does. mig: whether the GPU is cut into
+    slices. throttle_reasons: as in Telemetry.
     """
 
     power_limit_w: float | None = None
@@ -235,6 +235,8 @@ class PowerMeter:
         limit, default = ask("nvmlDeviceGetEnforcedPowerLimit"), ask("nvmlDeviceGetPowerManagementDefaultLimit")
         sm = None if nvml is None else nvml.NVML_CLOCK_SM
         now, chosen = ask("nvmlDeviceGetClockInfo", sm), ask("nvmlDeviceGetApplicationsClock", sm)
+        if chosen == ask("nvmlDeviceGetDefaultApplicationsClock", sm):   # the chip boosts beyond it by itself
+            chosen = None
         busy, processes = ask("nvmlDeviceGetUtilizationRates"), ask("nvmlDeviceGetComputeRunningProcesses")
         mig = ask("nvmlDeviceGetMigMode")   # (now, after a restart)
         return BoardState(

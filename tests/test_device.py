@@ -34,8 +34,8 @@ class FakeNvml:
 
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
 
-    def __init__(self, broken=(), reasons=0x4):
-        self.broken, self.reasons = broken, reasons
+    def __init__(self, broken=(), reasons=0x4, default_clock=1980):
+        self.broken, self.reasons, self.default_clock = broken, reasons, default_clock
 
     def __getattr__(self, name):
         values = {
@@ -47,7 +47,8 @@ class FakeNvml:
             "nvmlDeviceGetClockInfo": 1455,
             "nvmlDeviceGetCurrentClocksEventReasons": self.reasons,
             "nvmlDeviceGetPowerManagementDefaultLimit": 700000,
-            "nvmlDeviceGetApplicationsClock": 1980,
+            "nvmlDeviceGetApplicationsClock": 1200,
+            "nvmlDeviceGetDefaultApplicationsClock": self.default_clock,
             "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=37, memory=2),
             "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=7), SimpleNamespace(pid=8)],
             "nvmlDeviceGetMigMode": (0, 0),
@@ -151,7 +152,9 @@ def test_power_meter_says_what_is_missing():
 
 def test_the_state_of_the_board_is_what_nvml_says():
     state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).state()
-    assert state == device.BoardState(700.0, 700.0, 1455.0, 1980.0, 37.0, 2, False, ("sw_power_cap",))
+    assert state == device.BoardState(700.0, 700.0, 1455.0, 1200.0, 37.0, 2, False, ("sw_power_cap",))
+    own = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(default_clock=1200)).state()
+    assert own.set_clock_mhz is None, "nobody has set it: the board came with it"
     broken = ("nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetApplicationsClock")
     state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).state()
     assert (state.mig, state.processes, state.set_clock_mhz, state.busy_pct) == (None, None, None, 37.0)

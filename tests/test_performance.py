@@ -15,7 +15,7 @@ from helpers.performance import measure_and_explain, why_slower
 from helpers.records import Measurement, Samples
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, 62914560, 150_000_000_000, 3201.0, 6016, "580.159.04", 700.0)
-CALM = BoardState(700.0, 700.0, 1980.0, 1980.0, 0.0, 1, False, ())
+CALM = BoardState(700.0, 700.0, 1980.0, None, 0.0, 1, False, ())
 
 
 def measured(tflops: float, cublas: float, **changes) -> Measurement:
