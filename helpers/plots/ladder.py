@@ -147,7 +147,10 @@ def _draw_summit(
     low, high = min([*measured, *lines]), max([*measured, *lines])
     low, high = low - 0.14 * (high - low), high + 0.16 * (high - low)
     left, right = places[SUMMIT] - 0.5, len(places) - 0.5
-    inset = axes.inset_axes((left, 0.115, right - left, 0.50), transform=axes.get_xaxis_transform())
+    frame, (begin, end) = axes.get_position(), axes.get_xlim()
+    scale = frame.width / (end - begin)
+    x, y = frame.x0 + scale * (left - begin), frame.y0 + 0.115 * frame.height
+    inset = axes.figure.add_axes((x, y, scale * (right - left), 0.5 * frame.height), zorder=axes.get_zorder() + 1)
     inset.set(xlim=(left, right), ylim=(low, high), xticks=[], yticks=[], facecolor=CARD)
     inset.spines[:].set_visible(True)
     inset.spines[:].set(color=GREY, lw=0.8)
