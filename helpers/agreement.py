@@ -60,6 +60,7 @@ class Pair:
 def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequence[str] = REGIMES) -> list[Pair]:
     """The recordings of the rungs themselves in one folder, each with that of the same GPU in the other.
 
+    Every burst must have its second; sustained recordings are compared where both folders have them.
     Raises RecordError if a folder is missing or a file damaged, or if the first folder lacks a rung's burst.
     """
     for folder in (first, second):
@@ -75,6 +76,7 @@ def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequ
         for regime in regimes
         for rung in RUNGS
         if (device, rung.name, size, regime) in found[0]
+        and (regime == "burst" or (device, rung.name, size, regime) in found[1])
     ]
     known = {(pair.first.rung, pair.first.n) for pair in matched if pair.first.regime == "burst"}
     for size in sizes if "burst" in regimes else ():

@@ -74,6 +74,7 @@ def test_only_the_rungs_themselves_are_compared(folders) -> None:
         write_record(slower(replace(FIRST, **changes), 0.5), first)
     sustained = replace(FIRST, rung="10_clusters", regime="sustained")
     write_record(sustained, first)
+    assert len(pairs(first, second)) == 20, "nobody asks for a second sustained recording"
     write_record(slower(sustained, 0.05), second)
     assert len(pairs(first, second)) == 21
     assert [pair.first.regime for pair in pairs(first, second) if pair.problem] == ["sustained"]
