@@ -10,7 +10,7 @@ from helpers.models.predict import number
 from helpers.plots.figure import CARD, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 
 _ROW, _HEAD, _FOOT = 0.40, 1.20, 0.62   # inches
-_REST = "the rest"
+_REST, _REST_WITH_CLOCK = "the rest", "rest and clock"   # where the clock is not recorded
 NOTHING = "no recording for this code"
 _COLORS = {   # of the parts, in the order of the key; told apart by lightness and hatch
     "places": (SKY, ""),
@@ -18,6 +18,7 @@ _COLORS = {   # of the parts, in the order of the key; told apart by lightness a
     "beginning and end": (YELLOW, ""),
     CLOCK: (VERMILLION, ""),
     _REST: (PALE, "..."),
+    _REST_WITH_CLOCK: (PALE, "xx"),
 }
 _OTHER = (SKY, "xx")
 
@@ -73,8 +74,8 @@ def _draw_row(axes: Axes, row: int, gap: Gap, used: list[str]) -> None:
             used.append(loss.name)
         place = begin
     if place - end > 0.003:
-        _bar(axes, row, end, place, *_COLORS[_REST])
-        used.append(_REST)
+        _bar(axes, row, end, place, *_COLORS[_rest(gap)])
+        used.append(_rest(gap))
     _bar(axes, row, 0, end, NAVY, "")
     axes.text(end - 0.015, row, number(gap.measured), ha="right", va="center", color=CARD, fontweight="bold")
     axes.text(1.025, row - 0.02, number(gap.bound.tflops), va="center")
@@ -86,21 +87,26 @@ def _bar(axes: Axes, row: int, begin: float, end: float, color: str, hatch: str)
 
 
 def _key(picture: Picture, y: float, names: Sequence[str]) -> None:
-    height = picture.get_figheight()
+    width, height = picture.get_size_inches()
+    renderer = picture.canvas.get_renderer()
     x = 0.015
     for name in ["measured", *names]:
         color, hatch = (NAVY, "") if name == "measured" else _COLORS.get(name, _OTHER)
-        box = Rectangle((x, y - 0.075 / height), 0.018, 0.15 / height, transform=picture.transFigure)
+        box = Rectangle((x, y - 0.075 / height), 0.17 / width, 0.15 / height, transform=picture.transFigure)
         box.set(facecolor=color, edgecolor=INK, lw=0.8, hatch=hatch)
         picture.add_artist(box)
         words = f"{name}, TFLOP/s" if name == "measured" else name
-        picture.text(x + 0.024, y, words, va="center")
-        x += 0.052 + 0.0098 * len(words)
+        text = picture.text(x + 0.23 / width, y, words, va="center")
+        x += (0.23 + text.get_window_extent(renderer).width / picture.dpi + 0.26) / width
 
 
 def _words(gap: Gap) -> str:
     losses = ", ".join(f"{loss.name} {loss.factor:.2f}" for loss in gap.losses)
     return (
         f"{gap.name}: bound {number(gap.bound.tflops)} ({gap.bound.name}), {gap.origin} {number(gap.measured)}, "
-        f"{gap.share:.0%}: {losses}{', ' if losses else ''}{_REST} {gap.rest:.2f}"
+        f"{gap.share:.0%}: {losses}{', ' if losses else ''}{_rest(gap)} {gap.rest:.2f}"
     )
+
+
+def _rest(gap: Gap) -> str:
+    return _REST if any(loss.name == CLOCK for loss in gap.losses) else _REST_WITH_CLOCK

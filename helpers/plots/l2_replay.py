@@ -69,7 +69,7 @@ def wave_frames(
                 axes = picture.add_axes((box[0] / 9.4, box[1] / height, box[2] / 9.4, box[3] / height))
                 _draw_frame(axes, tiles, wave, ctas, played[name], rows, columns, side)
                 read = played[name].hbm_reads[wave]
-                axes.set_title(f"wave {wave + 1}: {quantity(read, 'B')}", fontsize=10.5, pad=3)
+                axes.set_title(f"wave {wave + 1} reads {quantity(read, 'B')}", fontsize=10.5, pad=3)
             picture.text(0.012, (bottom + tall / 2) / height, name, va="center", fontweight="bold")
             told = ", ".join(f"wave {wave + 1} {quantity(played[name].hbm_reads[wave], 'B')}" for wave in waves)
             parts.append(f"{name}: from HBM in {told}")
