@@ -25,6 +25,7 @@ from helpers.models.registers import RegisterSplit, most_at_launch, sums_per_thr
 from helpers.plots.clocks import peak_over_clock, tensor_peak
 from helpers.plots.pipeline import ring_chart, ring_timeline
 from helpers.plots.registers import register_bars
+from helpers.plots.roof import roof_chart
 from helpers.records import find_record
 from helpers.ring_events import ring_events
 from helpers.rungs import RUNGS
@@ -207,3 +208,14 @@ def test_the_clocked_kernel_gets_its_array_however_it_is_launched(monkeypatch):
     kernel.launch((1,), (384,), (A, B, C))
     assert [arguments[-1] is clocks for arguments in passed] == [True] * 3
     assert [len(arguments) for arguments in passed] == [7, 7, 4]
+
+
+def test_the_peak_is_that_of_the_gpu_measured():
+    pcie = {"name": "NVIDIA H100 PCIe", "sm_count": 114, "max_clock_mhz": 1755.0, "memory_bytes": 85_000_000_000}
+    record = find_record(7, 4096, 4096, 4096)
+    other = Clocked(replace(record, device=replace(record.device, **pcie)), 1500.0)
+    for picture in (peak_over_clock([other]), roof_chart([other], ())):
+        assert "114 SMs" in picture.alt and "132" not in picture.alt
+    assert "132 SMs" in peak_over_clock([]).alt, "the H200 of the recordings"
+    unknown = replace(other, measurement=replace(record, device=replace(record.device, name="X", l2_bytes=None)))
+    assert "132 SMs" in peak_over_clock([unknown]).alt

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from helpers.errors import ArgumentError
 from helpers.held_clock import Clocked
-from helpers.models.machine import H200, Gpu
+from helpers.models.machine import H200, Gpu, gpu_of
 from helpers.plots.figure import GREY, INK, NAVY, PALE, VERMILLION, Picture, new_picture, style
 from helpers.records import size_name, three_digits
 
@@ -18,11 +19,20 @@ def tensor_peak(clock_mhz: float, gpu: Gpu = H200) -> float:
     return gpu.sm_count * gpu.tensor_flop_per_clock_sm * clock_mhz / 1e6
 
 
-def peak_over_clock(items: Sequence[Clocked], gpu: Gpu = H200, title: str = "") -> Picture:
+def measured_gpu(items: Sequence[Clocked]) -> Gpu:
+    """The GPU of measurements (the first one's); the H200 without any, or if its driver does not report enough."""
+    try:
+        return gpu_of(items[0].measurement.device) if items else H200
+    except ArgumentError:
+        return H200
+
+
+def peak_over_clock(items: Sequence[Clocked], gpu: Gpu | None = None, title: str = "") -> Picture:
     """A line, the peak against the clock; a mark for each measurement at the clock of its kernel.
 
-    Measurements without a clock are left out. Without any the line stands alone.
+    Measurements without a clock are left out. Without any the line stands alone. gpu: that of the measurements.
     """
+    gpu = gpu or measured_gpu(items)
     heading = title or f"The tensor cores' peak follows the clock: {gpu.name}"
     points = [(item, item.mhz / 1000) for item in items if item.mhz]
     with style():

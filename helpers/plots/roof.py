@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from helpers.held_clock import Clocked
-from helpers.models.machine import H200, Gpu
-from helpers.plots.clocks import peak_words, tensor_peak
+from helpers.models.machine import Gpu
+from helpers.plots.clocks import measured_gpu, peak_words, tensor_peak
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.records import Measurement, Roof, size_name, three_digits
 from helpers.rungs import find_rung
@@ -46,11 +46,13 @@ class _Point:
         return f"{three_digits(self.tflops)} at {self.ghz:.2f} GHz: {share:.0%}"
 
 
-def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu = H200, title: str = "") -> Picture:
+def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu | None = None, title: str = "") -> Picture:
     """TFLOP/s against the SM clock: the tensor cores' peak as a line, a kernel's measurements on it or below.
 
-    Dark: the kernel. Light: wgmma alone, on N(0,1) or on zeros. Measurements without a clock are left out.
+    Dark: the kernel. Light: wgmma alone, on N(0,1) or on zeros. Measurements without a clock are left out. gpu: that of
+    the measurements.
     """
+    gpu = gpu or measured_gpu(items)
     heading = title or f"The clock decides: {_origin([item.measurement for item in items if item.mhz]) or gpu.name}"
     points = sorted(_points(items, roofs), key=lambda point: -point.tflops)
     with style():
