@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from helpers.models.gap import CLOCK, Gap
 from helpers.models.predict import number
-from helpers.plots.figure import CARD, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.plots.figure import CARD, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
 
 _ROW, _HEAD, _FOOT = 0.40, 1.20, 0.62   # inches
 _REST, _REST_WITH_CLOCK = "the rest", "rest and clock"   # where the clock is not recorded
@@ -49,9 +48,9 @@ def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
         picture.text(0.015, 1 - 0.27 / height, heading, fontsize=12.5, fontweight="bold", va="center")
         right = axes.get_position().x1 + 0.012
         picture.text(right, 1 - 1.05 / height, "bound, TFLOP/s", va="center", fontweight="bold")
-        _key(picture, 1 - 0.66 / height, [name for name in dict.fromkeys([*_COLORS, *used]) if name in used])
-        parts = "; ".join(_words(gap) for gap in gaps)
-        picture.alt = f"{heading}. {parts}."
+        parts = [(name, *_COLORS.get(name, _OTHER)) for name in dict.fromkeys([*_COLORS, *used]) if name in used]
+        key(picture, 0.015, 1 - 0.66 / height, [("measured, TFLOP/s", NAVY), *parts])
+        picture.alt = f"{heading}. {'; '.join(_words(gap) for gap in gaps)}."
     return picture
 
 
@@ -84,20 +83,6 @@ def _draw_row(axes: Axes, row: int, gap: Gap, used: list[str]) -> None:
 
 def _bar(axes: Axes, row: int, begin: float, end: float, color: str, hatch: str) -> None:
     axes.barh(row, end - begin, 0.62, left=begin, color=color, hatch=hatch, edgecolor=INK, lw=0.8)
-
-
-def _key(picture: Picture, y: float, names: Sequence[str]) -> None:
-    width, height = picture.get_size_inches()
-    renderer = picture.canvas.get_renderer()
-    x = 0.015
-    for name in ["measured", *names]:
-        color, hatch = (NAVY, "") if name == "measured" else _COLORS.get(name, _OTHER)
-        box = Rectangle((x, y - 0.075 / height), 0.17 / width, 0.15 / height, transform=picture.transFigure)
-        box.set(facecolor=color, edgecolor=INK, lw=0.8, hatch=hatch)
-        picture.add_artist(box)
-        words = f"{name}, TFLOP/s" if name == "measured" else name
-        text = picture.text(x + 0.23 / width, y, words, va="center")
-        x += (0.23 + text.get_window_extent(renderer).width / picture.dpi + 0.26) / width
 
 
 def _words(gap: Gap) -> str:

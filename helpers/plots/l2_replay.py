@@ -20,6 +20,7 @@ from helpers.plots.figure import (
     VERMILLION,
     YELLOW,
     Picture,
+    key,
     new_picture,
     place_labels,
     quantity,
@@ -74,7 +75,8 @@ def wave_frames(
             told = ", ".join(f"wave {wave + 1} {quantity(played[name].hbm_reads[wave], 'B')}" for wave in waves)
             parts.append(f"{name}: from HBM in {told}")
         picture.text(0.012, 1 - 0.26 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        _key(picture, 0.24 / height)
+        entries = (("tiles of the wave", SKY), ("strips that L2 still holds", NAVY), ("strips from HBM", VERMILLION))
+        key(picture, 0.012, 0.24 / height, [*entries, ("(A left, B above)",)])
         picture.alt = f"{heading}. {'; '.join(parts)}."
     return picture
 
@@ -101,19 +103,6 @@ def _draw_frame(
     axes.set_xlim(-0.5 - side, columns - 0.5)
     axes.set_ylim(rows - 0.5, -0.5 - side)
     axes.set_axis_off()
-
-
-def _key(picture: Picture, y: float) -> None:
-    height = picture.get_figheight()
-    x = 0.012
-    entries = (("tiles of the wave", SKY), ("strips that L2 still holds", NAVY), ("strips from HBM", VERMILLION))
-    for words, color in entries:
-        box = Rectangle((x, y - 0.075 / height), 0.018, 0.15 / height, transform=picture.transFigure)
-        box.set(facecolor=color, edgecolor=INK, lw=0.8)
-        picture.add_artist(box)
-        picture.text(x + 0.024, y, words, va="center")
-        x += 0.05 + 0.0088 * len(words)
-    picture.text(0.985, y, "A left, B above", va="center", ha="right")
 
 
 def l2_curve(
