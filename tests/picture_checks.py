@@ -17,7 +17,7 @@ MAX_INCHES = 10.0        # at 96 pixels an inch, what a notebook's column shows 
 MIN_POINTS = 10.0        # at half size 6.7 pixels, about the smallest that can be read
 MIN_CONTRAST = 4.5       # of text (WCAG 2.2, 1.4.3)
 MAX_STRUCK = 0.04        # of a text's area may be a line that the text can't be told from
-ALT_LENGTH = 50, 1000    # characters
+ALT_LENGTH = 50, 1700    # characters; a chart of eleven bars, each in parts, has the longest
 HUES = re.compile(r"\b(blue|yellow|orange|red|green|vermillion|navy|sky)\b", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.-])\d+(?:,\d{3})*(?:\.\d+)?(?!\d*-)")
 
