@@ -213,3 +213,39 @@ def test_the_kit_has_the_three_routes_and_their_minutes_add_up():
         table = [int(value) for value in re.findall(r"^\| (\d+) \|", part, flags=re.MULTILINE)]
         assert sum(table) == minutes_of_room, words
     assert "**A full day" in WORKSHOP
+
+
+# CONTRIBUTING.md
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_there_is_a_recipe_for_each_thing_that_people_add():
+    titles = re.findall(r"^## (.+)$", CONTRIBUTING, flags=re.MULTILINE)
+    assert {"A rung", "A counter", "An exercise", "A planted bug", "A figure", "A record"} <= set(titles)
+
+
+def test_files_and_commands_of_the_recipes_are_there():
+    made_up = {"kernels/11_name.cu", "notebooks/11_name.ipynb", "notebooks/NAME.ipynb", "notebooks/*.ipynb",
+               "helpers/exercises/nbNN.py", "helpers/solutions/nbNN.py"}   # fmt: skip
+    named = set(re.findall(r"\b(?:kernels|notebooks|helpers|tests|docs)/[\w*./-]*\w", CONTRIBUTING))
+    assert {path for path in named - made_up if not (ROOT / path).exists()} == set()
+    for module in re.findall(r"python -m (helpers[\w.]*)", CONTRIBUTING):
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+
+
+def test_names_of_the_recipes_are_in_the_files_that_they_name():
+    for path, names in {
+        "helpers/rungs.py": ("RUNGS",),
+        "helpers/plots/ladder.py": ("RUNG_NAMES",),
+        "helpers/emulator/runtime/protocol.h": ("enum class Total",),
+        "helpers/emulator/protocol.py": ("_SYNC_TOTALS", "_ASYNC_TOTALS"),
+        "helpers/plots/figure.py": ("def overlaps", "def style"),
+        "tests/test_plots.py": ("PICTURES",),
+        "helpers/minutes.py": ("PRACTICE_MINUTES",),
+    }.items():
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert path in CONTRIBUTING
+        for name in names:
+            assert name in text, (path, name)
