@@ -102,13 +102,27 @@ def test_the_first_cell_of_a_notebook_says_what_runs_where(use_card, monkeypatch
     assert str(machine()) == SENTENCES[capability]
 
 
+@pytest.mark.parametrize("capability", CARDS, ids=name_of)
+def test_the_first_cell_agrees_with_what_load_does(use_card, capability):
+    use_card(capability)
+    live = [rung.number for rung in RUNGS if load(rung).backend == "cuda"]
+    words = str(machine())
+    assert f"compute capability {name_of(capability)}" in words
+    if live and len(live) < len(RUNGS):
+        assert f"rungs 1 to {live[-1]} run on it and are measured live" in words
+        assert f"ungs {live[-1] + 1} to {LAST} run on the emulator" in words
+    else:
+        assert ("kernels run on it and are measured live" in words) == bool(live)
+        assert ("kernels run on the emulator" in words) == (not live)
+
+
 def test_without_a_compiler_that_is_said_too(use_card):
     words = str(Machine(use_card((8, 9)), "", None))
     assert "run on the emulator (which needs a C++ compiler: install g++)" in words
 
 
 @pytest.mark.parametrize("capability", CARDS, ids=name_of)
-@pytest.mark.parametrize("number", [1, 5, 10])
+@pytest.mark.parametrize("number", ALL)
 def test_the_command_line_says_the_reason_after_the_table(use_card, monkeypatch, capsys, capability, number):
     use_card(capability)
 
