@@ -1,7 +1,8 @@
 """Slides from a notebook: one HTML file that holds everything, so that a lecture hall needs no network.
 
-A slide is a text with the code cells that follow it; a section's heading begins a new slide. Text stands on the left,
-code and what it printed or drew on the right. Arrow keys, space, Home and End move; the address keeps the place.
+A slide is a text with the code cells that follow it, and the words on what they showed; a section's heading begins a
+new slide. Text stands on the left, code and what it printed or drew on the right. Arrow keys, space, Home and End move;
+the address keeps the place.
 nbconvert's own slides load reveal.js, fonts and MathJax from the web, which is why they are not used.
 """
 
@@ -39,6 +40,7 @@ section > .text:only-child { max-width: 60rem; margin: 0 auto; }
 section > .work { font-size: 1rem; }
 h1, h2 { line-height: 1.15; margin: 0 0 0.6em; }
 a { color: inherit; }
+hr { border: 0; border-top: 1px solid var(--line); margin: 1em 0; }
 .text > :first-child { margin-top: 0; }
 img { max-width: 100%; height: auto; }
 pre { margin: 0 0 0.8em; white-space: pre-wrap; overflow-wrap: anywhere; font: 0.9em/1.4 ui-monospace, monospace; }
@@ -80,7 +82,10 @@ class Slide:
 
 
 def split(notebook: NotebookNode) -> list[Slide]:
-    """The slides of a notebook: a new one at every text cell, and at every section's heading within one."""
+    """The slides of a notebook: a new one at every text cell, and at every section's heading within one.
+
+    A text that no code follows, and that opens no section, is about what was shown before it: it goes there.
+    """
     slides: list[Slide] = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -89,7 +94,13 @@ def split(notebook: NotebookNode) -> list[Slide]:
             if not slides:
                 slides.append(Slide(""))
             slides[-1].work.append(cell)
-    return slides
+    joined: list[Slide] = []
+    for slide in slides:
+        if joined and not slide.work and not slide.text.startswith("#"):
+            joined[-1].text += f"\n\n---\n\n{slide.text}"
+        else:
+            joined.append(slide)
+    return joined
 
 
 def page(notebook: NotebookNode, title: str, links: dict[str, str] | None = None) -> str:

@@ -66,7 +66,7 @@ def test_the_slides_of_a_notebook_load_nothing_and_leave_nothing_out(rung, folde
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|WebSocket|import\(|importScripts", source)
     assert reader.policy == POLICY and "'none'" in POLICY and "http" not in POLICY
     notebook = read_notebook(rung.notebook)
-    assert reader.slides == len(split(notebook)) >= 15
+    assert reader.slides == len(split(notebook)) >= 10
     for section in SECTIONS:
         assert f"<h2>{section}</h2>" in source
     pictures = sum("<img" in output.get("data", {}).get("text/html", "") for cell in notebook.cells
@@ -93,6 +93,13 @@ def test_a_slide_begins_at_a_text_and_at_a_section_within_it():
     assert [slide.text.split("\n")[0] for slide in slides] == ["# Title", "## Goal", "then"]
     assert [[cell.source for cell in slide.work] for slide in slides] == [[], ["a = 1", "b = 2"], ["c = 3"]]
     assert split(notebook_of(code("first")))[0].work[0].source == "first"
+
+
+def test_words_on_what_was_shown_stay_with_it():
+    cells = (text("# T"), text("look:"), code("plot()"), text("You see it.\n\n## Next\n\nand on"), text("the end"))
+    slides = split(notebook_of(*cells))
+    words = ["# T", "look:\n\n---\n\nYou see it.", "## Next\n\nand on\n\n---\n\nthe end"]
+    assert [slide.text.strip().replace("\n\n\n", "\n\n") for slide in slides] == words
 
 
 def test_what_a_program_prints_is_text_and_an_open_exercise_says_nothing():
