@@ -202,6 +202,13 @@ def test_png_is_deterministic_and_bare():
     assert image.convert("RGB").getpixel((image.width - 8, 8)) == pytest.approx((251, 250, 246), abs=4)   # opaque card
 
 
+@pytest.mark.parametrize("draw", [thread_tile, lambda: bound_bars(predict(1))])
+def test_no_side_of_the_frame_is_cut_off(draw):
+    page = np.asarray(Image.open(io.BytesIO(figure.png(draw()))).convert("L"))
+    for side in (page[0], page[-1], page[:, 0], page[:, -1]):
+        assert side.max() < 200
+
+
 def test_style_leaves_no_trace():
     before = dict(mpl.rcParams)
     figure.png(wave_chart(waves(512)))

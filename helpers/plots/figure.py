@@ -78,7 +78,8 @@ def style() -> AbstractContextManager:
 
 def new_picture(width: float = 8.5, height: float = 4.5) -> Picture:
     """An empty picture of width x height inches with its frame. Call it inside `style()`."""
-    picture = Picture(figsize=(width, height), dpi=_DPI, linewidth=1.0)
+    whole = (round(width * _DPI) / _DPI, round(height * _DPI) / _DPI)   # pixels: no side of the frame is cut off
+    picture = Picture(figsize=whole, dpi=_DPI, linewidth=1.0)
     FigureCanvasAgg(picture)
     return picture
 
