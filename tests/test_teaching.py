@@ -74,11 +74,13 @@ def test_a_stale_picture_or_table_is_noticed(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_a_notebooks_own_words_on_its_reading_time_agree(rung):
+def test_a_notebooks_own_words_on_its_minutes_agree(rung):
     goal = "\n".join(cell.source for cell in read_notebook(rung.notebook).cells[:3])
-    said = re.search(r"About (\d+) minutes to read", goal)
+    said = re.search(r"About (\d+) minutes to read.*?(\d+)(?: minutes)? for the exercises", goal)
     assert said, "the Goal says how long the notebook takes"
-    assert abs(int(said.group(1)) - minutes(rung).reading) <= 8
+    found = minutes(rung)
+    assert abs(int(said.group(1)) - found.reading) <= 8
+    assert abs(int(said.group(2)) - found.practice) <= 8
 
 
 def test_exercises_are_practised_and_not_read(monkeypatch):
