@@ -12,6 +12,7 @@ import pytest
 from picture_checks import ALT_LENGTH, MAX_BYTES, MAX_INCHES, problems
 from PIL import Image
 
+from helpers.device import no_device_reason
 from helpers.notebooks import read_notebook
 from helpers.plots.figure import Picture
 from helpers.rungs import NOTEBOOK_DIR
@@ -76,6 +77,7 @@ def test_committed_pictures_are_small_and_told_in_words(path):
 
 
 @pytest.mark.compiler
+@pytest.mark.skipif(no_device_reason() is None, reason="with a GPU the notebooks measure for minutes")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_pictures_that_a_notebook_draws_are_legible(path, monkeypatch):
     pictures = drawn_by(read_notebook(path), monkeypatch)
