@@ -104,7 +104,8 @@ def compare(bench: Bench, n: int, torch: Any, rounds: int = BURST_ROUNDS, rest_s
             contender.C.view(np.uint16).fill(FILLING)
             contender.launch()
             require_right(contender, A, B, "before it was timed")
-        result = burst_together(bench.timer, [contenders[0].launch], contenders[1].launch, rounds, rest_s)[0]
+        with bench.alone():
+            result = burst_together(bench.timer, [contenders[0].launch], contenders[1].launch, rounds, rest_s)[0]
         for contender in contenders:
             require_right(contender, A, B, "after it was timed")
         algorithm = dict(plan.algorithm)
@@ -177,8 +178,10 @@ def from_json(data: Any, path: Path) -> CublasTorch:
         if not cublas_ms or len(cublas_ms) != len(torch_ms):
             item.fail("torch_ms", f"has {len(torch_ms)} rounds", f"{len(cublas_ms)}, as in cublas_ms, at least one")
         comparisons.append(Comparison(item.integer("n", 1), cublas_ms, torch_ms, dict(item.object("method").data)))
+    device = device_from_json(top.object("device"))
+    top.require_place(device.slug, "cublas_torch.json")
     return CublasTorch(
-        device_from_json(top.object("device")),
+        device,
         top.scalars("toolkit"),
         top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
         tuple(comparisons),

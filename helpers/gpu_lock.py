@@ -23,6 +23,7 @@ from typing import Any
 
 from helpers.device import now
 from helpers.errors import BackendError
+from helpers.gpu import probe
 
 FOLDER_VARIABLE, WAIT_VARIABLE = "HOPPER_LOCK_DIR", "HOPPER_LOCK_WAIT"
 WAIT_S = 900.0     # a class of thirty, each with a measurement of half a minute
@@ -70,7 +71,13 @@ def gpu_lock(
 
 
 def pci_address() -> str:
-    """The PCI address of the first visible GPU, which is the same for all readers, whatever devices they see."""
+    """The PCI address of the first visible GPU, which is the same for all readers, whatever devices they see.
+
+    Raises BackendError without a GPU.
+    """
+    answer = probe()
+    if answer.gpu is None:
+        raise BackendError(answer.problem)
     import cupy
 
     return cupy.cuda.runtime.deviceGetPCIBusId(0)

@@ -21,6 +21,7 @@ from helpers.benchmark import CHUNK_MS, DROP_S, SPIN_MS, launch_count
 from helpers.device import Device, peak_tflops
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
+from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.records import DATE, HASH, RECORD_DIR, REGIMES, Measurement, device_from_json
@@ -94,7 +95,8 @@ def measure_clock(rung: str | int | Rung, n: int, regime: str, timer: CudaTimer 
     """Measure it at M = N = K = n. Takes about three seconds. Raises BackendError without a GPU that runs the rung."""
     own = load(rung, "cuda")
     A, B = random_matrix(n, n, 0, "cuda"), random_matrix(n, n, 1, "cuda")
-    mhz = held_mhz(own, A, B, regime, timer or CudaTimer())
+    with gpu_lock():
+        mhz = held_mhz(own, A, B, regime, timer or CudaTimer())
     return HeldClock(own.rung.name, own.code_hash, n, regime, mhz, device.now())
 
 
@@ -155,7 +157,7 @@ def from_json(data: Any, path: Path) -> tuple[HeldClock, ...]:
     """The clocks in a JSON object. Raises RecordError naming the file and the key that does not fit."""
     top = Fields(data, path)
     top.choice("schema", (SCHEMA,))
-    device_from_json(top.object("device"))
+    top.require_place(device_from_json(top.object("device")).slug, "clock", "held.json")
     return tuple(
         HeldClock(
             item.text("rung", r"\d\d_\w+", "a rung's name such as '07_pipelining'"),

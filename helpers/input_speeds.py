@@ -150,7 +150,7 @@ def input_speeds(
 
 def measure_inputs(kernel: Kernel, n: int, regime: str) -> list[InputSpeed]:
     """Measure a kernel on the GPU at M = N = K = n. Raises BenchmarkRefused if it is wrong on one of the inputs."""
-    with Bench() as bench:
+    with Bench() as bench, bench.alone():
         bench.require_verified(kernel)
         matrices = [[input_matrix(inputs, n, n, seed, "cuda") for seed in (0, 1)] for inputs in INPUTS]
         contenders = []
@@ -236,7 +236,7 @@ def from_json(data: Any, path: Path) -> InputSpeeds:
     )
     if tuple(item.inputs for item in items) != INPUTS or not all(item.kernel_ms for item in items):
         top.fail("inputs", "lacks some", f"one with times for each of {', '.join(INPUTS)}, in this order")
-    return InputSpeeds(
+    found = InputSpeeds(
         rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '07_pipelining'"),
         code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
         n=top.integer("n", 1),
@@ -247,6 +247,8 @@ def from_json(data: Any, path: Path) -> InputSpeeds:
         method=dict(top.object("method").data),
         date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
     )
+    top.require_place(found.device.slug, "inputs", _file_name(found.rung, found.n, found.regime))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

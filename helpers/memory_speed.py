@@ -19,6 +19,7 @@ from helpers.cuda import compile_cubin
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
+from helpers.gpu_lock import gpu_lock
 from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
@@ -153,6 +154,7 @@ def walks(sms: int, l2_bytes: int, hbm_bytes: int = HBM_BYTES) -> tuple[Walk, ..
     )
 
 
+@gpu_lock()
 def measure_memory(timer: Timer, report: Callable[[str], None] = lambda line: None) -> tuple[MemorySpeed, ...]:
     """Measure all of them. Raises BackendError if the probe does not run here, or has not read what it should."""
     import cupy
@@ -226,7 +228,9 @@ def from_json(data: Any, path: Path) -> MemorySpeeds:
         for item in top.objects("speeds")
     )
     date = top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'")
-    return MemorySpeeds(device_from_json(top.object("device")), "recorded", date, items)
+    device = device_from_json(top.object("device"))
+    top.require_place(device.slug, "memory.json")
+    return MemorySpeeds(device, "recorded", date, items)
 
 
 def write_speeds(speeds: MemorySpeeds, directory: Path | None = None) -> Path:

@@ -21,6 +21,7 @@ from helpers.cuda import compile_cubin
 from helpers.device import Telemetry
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
+from helpers.gpu_lock import gpu_lock
 from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import display
@@ -93,6 +94,7 @@ def steps_like(n: int, ctas: int) -> int:
     return max(1, round(2 * n**3 / (STEP_FLOP * ctas)))
 
 
+@gpu_lock()
 def measure_roofs(timer: CudaTimer, report: Callable[[str], None] = lambda line: None) -> tuple[Roof, ...]:
     """Measure all of them. Raises BackendError if the probe does not run here."""
     import cupy
