@@ -108,6 +108,6 @@ def test_without_a_gpu(monkeypatch, capsys):
     monkeypatch.setattr(memory_speed.device, "no_device_reason", lambda: "there is none.")
     assert memory_speed.main([]) == 1
     assert "there is none" in capsys.readouterr().err
-    monkeypatch.setattr(memory_speed.gpu, "probe", lambda: memory_speed.gpu.Probe(None, "No GPU."))
+    monkeypatch.setattr("helpers.gpu_lock.probe", lambda: memory_speed.gpu.Probe(None, "No GPU."))
     with pytest.raises(BackendError, match="No GPU"):
         memory_speed.measure_memory(None)
