@@ -12,7 +12,9 @@ from helpers.rungs import ROOT
 
 MAX_BYTES = 16 << 20         # of a file; the longest record has some 10,000
 LEAST, MOST = 1e-30, 1e30    # of a measured number above zero: what is computed from it stays finite
+MOST_KEY = 80                # letters of a key that a message shows
 LARGEST_INTEGER = 2**63 - 1
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
 
 
@@ -45,14 +47,17 @@ def _holds_objects(value: Any) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file. Raises RecordError, naming the file, if there is none or it is no JSON object."""
+    """The object in a file. Raises RecordError, naming the file, if there is none or it is no JSON object.
 
-    def refuse(constant: str) -> None:
-        raise ValueError(f"it contains {constant}")
-
+    Stricter than JSON: a key that stands twice in an object (as after a merge) is refused, and so is text that is no
+    Unicode (half of a surrogate pair), which could not be written again.
+    """
     try:
         _require_file(Path(path))
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+        text = Path(path).read_text(encoding="utf-8")
+        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        if _SURROGATE.search(text):
+            json.dumps(data, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise RecordError(
             f"{display(path)} does not exist: restore it with git, or record it with `python -m helpers.record`."
@@ -66,6 +71,19 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise RecordError(f"{display(path)} holds a JSON {type(data).__name__}, not an object: {RESTORE}.")
     return data
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"it contains {constant}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise ValueError(f"the key {_kind(twice)} stands in an object twice")
+    return found
 
 
 def _require_file(path: Path) -> None:
@@ -113,8 +131,16 @@ class Fields:
 
     def fail(self, key: str, found: str, needed: str) -> None:
         """Raise RecordError: which key, what it is, what it must be."""
-        name = ".".join(part for part in (self.where, key) if part) or "the file"
+        name = ".".join(_shown(part) for part in (self.where, key) if part) or "the file"
         raise RecordError(f"{display(self.path)}: {name} {found}, but it must be {needed}; {RESTORE}.")
+
+    def require_place(self, *parts: str) -> None:
+        """Raise RecordError if the file's path does not end in these parts: what it holds is of something else.
+
+        So that a file which was copied or renamed by hand is not taken for what its name says.
+        """
+        if self.path.parts[-len(parts):] != parts:
+            self.fail("", f"holds {_shown('/'.join(parts))}", "under that name")
 
     def has(self, key: str) -> bool:
         """Whether the key is there and not null."""
@@ -127,9 +153,9 @@ class Fields:
         return self.data[key]
 
     def text(self, key: str, pattern: str = r".+", needed: str = "a text that is not empty") -> str:
-        """A string that matches the whole pattern."""
+        """A string, without control characters, that matches the whole pattern."""
         value = self.take(key, needed)
-        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
+        if not isinstance(value, str) or not value.isprintable() or not re.fullmatch(pattern, value, re.ASCII):
             self.fail(key, f"is {_kind(value)}", needed)
         return value
 
@@ -183,8 +209,8 @@ class Fields:
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings."""
         value = self.take(key, "a list of texts")
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self.fail(key, f"is {_kind(value)}", "a list of texts")
+        if not isinstance(value, list) or not all(isinstance(item, str) and item.isprintable() for item in value):
+            self.fail(key, f"is {_kind(value)}", "a list of texts, each of one line")
         return tuple(value)
 
     def scalars(self, key: str) -> dict[str, Any]:
@@ -219,6 +245,12 @@ class Fields:
                 if not _is_positive(item):
                     self.fail(key, f"contains {_kind(item)}", needed)
         return tuple(tuple(float(item) for item in samples) for samples in value)
+
+
+def _shown(key: str) -> str:
+    """A key of a file as a sentence names it: in one line, and not all of a long one."""
+    text = key if key.isprintable() else json.dumps(key)
+    return text if len(text) <= MOST_KEY else f"{text[:MOST_KEY]}..."
 
 
 def _is_number(value: Any) -> bool:

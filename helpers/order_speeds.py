@@ -119,7 +119,10 @@ def _from_json(data: Any, path: Path) -> dict[str, Measurement]:
     for order in orders.data:
         if order not in ORDERS:
             orders.fail(order, "is not known", " or ".join(map(repr, ORDERS)))
-    return {order: from_json(item, path) for order, item in orders.data.items()}
+    found = {order: from_json(item, path) for order, item in orders.data.items()}
+    for item in found.values():
+        top.require_place(item.device.slug, "orders", f"{item.rung}_{size_name(item.m, item.n, item.k)}.json")
+    return found
 
 
 def _file_name(rung: Rung, size: int) -> str:

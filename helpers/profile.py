@@ -419,7 +419,7 @@ def from_json(data: Any, path: Path) -> Profile:
         nested = item.object(key)
         return {name: nested.number(name, positive=False) for name in nested.data}
 
-    return Profile(
+    found = Profile(
         rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '01_coalescing'"),
         entry=top.text("entry", r"[A-Za-z_]\w*", "the name of a kernel function"),
         code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
@@ -435,6 +435,8 @@ def from_json(data: Any, path: Path) -> Profile:
             for item in top.objects("launches")
         ),
     )
+    top.require_place(found.device.slug, "profile", f"{file_name(found.rung, found.entry)}.json")
+    return found
 
 
 def find_profile(

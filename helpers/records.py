@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from helpers.cuda import checked_defines
 from helpers.device import Bandwidth, Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.intervals import Interval, median, median_interval, quartiles
@@ -26,7 +27,7 @@ RECORD_DIR = Path(__file__).resolve().parent / "records"
 REFERENCE_DEVICE = "H200"   # recordings of this GPU are shown where there is a choice
 REGIMES = ("burst", "sustained")
 HASH = r"[0-9a-f]{16}"
-DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
 MS_DIGITS = 6   # a nanosecond
 
 
@@ -282,7 +283,7 @@ def from_json(data: Any, path: Path) -> Measurement:
         rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '01_coalescing'"),
         entry=top.text("entry", r"[A-Za-z_]\w*", "the name of a kernel function"),
         code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
-        defines=top.scalars("defines"),
+        defines=_defines(top),
         dtype=top.choice("dtype", ("bfloat16",)),
         device=device_from_json(top.object("device")),
         toolkit=toolkit,
@@ -299,6 +300,13 @@ def from_json(data: Any, path: Path) -> Measurement:
         date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
         notes=top.texts("notes"),
     )
+
+
+def _defines(fields: Fields) -> dict[str, str | int]:
+    try:
+        return checked_defines(fields.scalars("defines"))
+    except ArgumentError as error:
+        fields.fail("defines", f"is wrong ({str(error).rstrip('.')})", "an object such as {\"BUFFERS\": 1}")
 
 
 def device_from_json(fields: Fields) -> Device:
@@ -426,8 +434,10 @@ def yardsticks_from_json(data: Any, path: Path) -> Yardsticks:
     top = Fields(data, path)
     top.choice("schema", (DEVICE_SCHEMA,))
     measured = top.object("bandwidth")
+    device = device_from_json(top.object("device"))
+    top.require_place(device.slug, "device.json")
     return Yardsticks(
-        device=device_from_json(top.object("device")),
+        device=device,
         bandwidth=Bandwidth(
             gb_per_s=measured.number("gb_per_s"),
             bytes_moved=measured.integer("bytes_moved", 1),

@@ -19,6 +19,16 @@ if not os.access(os.path.expanduser("~"), os.W_OK):
     os.environ.setdefault("MPLCONFIGDIR", os.path.join(tempfile.gettempdir(), f"matplotlib-{os.getuid()}"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many random cases in tests/fuzz")
+
+
+@pytest.fixture
+def fuzz(request: pytest.FixtureRequest) -> int:
+    """How many times the usual number of random cases to try."""
+    return request.config.getoption("--fuzz")
+
+
 def has_compiler() -> bool:
     """Whether the emulator can be built: $CXX, g++ or clang++ is a program here."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name)

@@ -15,7 +15,10 @@ from helpers.held_clock import recorded_clocks
 from helpers.intervals import median, median_interval, quartiles
 from helpers.jsonfile import format_json, write_json
 from helpers.kernel import load
-from helpers.records import Measurement, Samples, Yardsticks
+from helpers.order_speeds import find_orders
+from helpers.profile import find_profile
+from helpers.records import RECORD_DIR, Measurement, Samples, Yardsticks
+from helpers.rungs import find_rung
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, 62914560, 150_000_000_000, 3201.0, 6144, "580.159.04", 700.0)
 H100 = replace(H200, name="NVIDIA H100 PCIe", sm_count=114)
@@ -127,6 +130,14 @@ def test_round_of_several_samples_counts_as_its_median():
         ("samples.kernel_ms", [[1.0], [10**400], [1.0]], "contains 1000.*finite"),
         ("n", 10**400, "n is 1000"),
         ("date", "٢٠٢٦-11-29T12:00:00Z", "a UTC time"),
+        ("date", "2026-13-29T12:00:00Z", "a UTC time"),
+        ("date", "2026-11-29T24:00:00Z", "a UTC time"),
+        ("device.name", "H200\x1b[2J", "device.name is .*name of a GPU"),
+        ("device.driver", "\ud800", "not valid JSON .*surrogates not allowed"),
+        ("notes", ["one\ntwo"], "notes is a list of 1.*each of one line"),
+        ("defines", {"../x": 1}, "defines is wrong .*not a C identifier"),
+        ("defines", {"STAGES": "2 -DX"}, "defines is wrong .*an integer or a word"),
+        ("toolkit", {"a\nb" * 100: []}, r'toolkit\."a\\nba.*\.\.\. is a list of 0'),
     ],
 )
 def test_damaged_record_names_file_key_and_remedy(tmp_path, key, value, words):
@@ -140,6 +151,33 @@ def test_damaged_record_names_file_key_and_remedy(tmp_path, key, value, words):
     with pytest.raises(RecordError, match="in the way and damaged, so it is not overwritten"):
         records.write_record(measurement(), tmp_path)
     assert path.read_text() == before, "a damaged file is not overwritten"
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path):
+    """As in a file that a merge has left with the lines of both sides: either value could be the right one."""
+    path = records.write_record(measurement(), tmp_path)
+    path.write_text(path.read_text().replace('"n": 4096', '"n": 4096, "n": 8192'))
+    with pytest.raises(RecordError, match='the key "n" stands in an object twice.*restore it with git'):
+        records.read_record(path)
+
+
+def test_a_file_under_the_name_of_something_else_is_refused(tmp_path):
+    """Copied or renamed by hand: its figures are not those of the GPU, kernel or size that the place says."""
+    device, kernels = RECORD_DIR / "nvidia-h200", {"profile": "09_persistence.json", "orders": "08_hilbert_8192.json"}
+    reads = {
+        "device.json": lambda: records.load_yardsticks("nvidia-h100", tmp_path),
+        "clock/held.json": lambda: recorded_clocks("nvidia-h100", tmp_path),
+        "profile/08_hilbert.json": lambda: find_profile(8, directory=tmp_path),
+        "orders/09_persistence_4096.json": lambda: find_orders(find_rung(9), 4096, directory=tmp_path),
+    }
+    for name, read in reads.items():
+        path = tmp_path / "nvidia-h100" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = name.partition("/")[0]
+        source = device / folder / kernels[folder] if folder in kernels else device / name
+        path.write_bytes(source.read_bytes())
+        with pytest.raises(RecordError, match=f"{name}: the file holds nvidia-h200/{folder}.*must be under that name"):
+            read()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '{"schema": NaN}', "\x00\x01", '{"a": Infinity}'])
