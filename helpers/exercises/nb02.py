@@ -56,6 +56,7 @@ EXERCISES = (
         mistakes=(
             ((16384, 32), "the second is right. But the tiles in shared memory are fp32, four bytes an element."),
             ((32768, 16), "the first is right. But the elements travel as bf16, two bytes each."),
+            ((32768, 64), "the first is right. But a step loads two tiles, one of A and one of B."),
         ),
         hints=(
             "The tiles are fp32 in shared memory, but they travel as bf16.",

@@ -57,6 +57,8 @@ EXERCISES = (
         mistakes=(
             ((ROW ^ CHUNK, ROW * 128 + (ROW ^ CHUNK) * 16), "a row has only places 0 to 7: XOR with `row % 8`."),
             ((CHUNK, ROW * 128 + CHUNK * 16), "that is where it lies without the XOR."),
+            ((SWIZZLE.place(ROW, CHUNK), SWIZZLE.place(ROW, CHUNK) * 16), "the place is right. But the byte counts "
+             "from the start of the tile, and 22 rows lie before this one."),
         ),
         hints=(
             "What is `row % 8`, and what is its XOR with the chunk, bit by bit?",
