@@ -63,6 +63,7 @@ EXERCISES = (
         tolerance=0.002,
         mistakes=(
             ((4, 4, 1.0), "528 tiles are 16 more than 4 x 128: someone must take them."),
+            ((5, 4, 82.5), "the rounds are right. The share is asked for as a number from 0 to 1, not in percent."),
             ((5, 4, 1.03125), "a share cannot be above 1: divide the tiles by the places in all five rounds."),
             ((5, 4, 0.125), "the rounds are right. That is the share of the last round: take all five."),
             ((5, 4, 0.8), "the rounds are right. A round of 128 CTAs has 128 places, not 132."),
