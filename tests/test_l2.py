@@ -13,6 +13,7 @@ from helpers.exercises.kinds import Status
 from helpers.exercises.registry import find_exercise
 from helpers.launches import in_order
 from helpers.models.l2 import l2_traffic, patch, wave_tiles
+from helpers.models.machine import H200
 from helpers.order_speeds import find_orders, order_speeds, write_orders
 from helpers.plots.l2 import hbm_bars
 from helpers.plots.tile_order import walks, wave_patches
@@ -128,6 +129,16 @@ def test_a_rung_takes_another_order_and_no_other_than_there_is():
 
 def launch(order, size=8192, **counters):
     return profile.Launch(size, size, size, counters, {}, (), order)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_with_half_an_l2_the_model_reads_what_was_counted(order):
+    found = profile.find_profile(8)
+    launch = found and found.launch(4096, 4096, 4096, order)
+    if launch is None:
+        pytest.skip("no profile of N = 4096 in this order is recorded")
+    modelled = l2_traffic(course_order(order, 4096), 4096, 4096, 4096, l2_bytes=H200.l2_bytes / 2).hbm_read
+    assert launch.counters["dram_read_bytes"] == pytest.approx(modelled, rel=0.02)
 
 
 def test_profiles_keep_the_orders_apart(tmp_path):
