@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from helpers.errors import CourseError
+from helpers.words import one_line
 
 INTERRUPTED = 130   # what a shell reports for a command that was stopped with Ctrl-C
 
@@ -18,12 +19,12 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see `{self.prog} --help`.\n")
+        self.exit(2, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`.\n")
 
 
 def fail(sentence: str, code: int = 1) -> int:
     """Print an error and return the exit code."""
-    print(" ".join(sentence.split()), file=sys.stderr)
+    print(one_line(sentence), file=sys.stderr)
     return code
 
 

@@ -23,6 +23,7 @@ from helpers.device import now
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError
 from helpers.exercises.registry import exercises
+from helpers.files import read_text
 from helpers.gpu import probe
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.notebooks import read_notebook, section_titles, word_count
@@ -186,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def work() -> int:
         try:
-            rows = json.loads(options.file.read_text(encoding="utf-8"))
+            rows = json.loads(read_text(options.file))
         except (OSError, ValueError) as error:
             raise ArgumentError(f"{options.file} cannot be read as JSON ({error}): give a run's output.") from None
         here = probe().gpu

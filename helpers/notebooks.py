@@ -32,7 +32,7 @@ from nbformat import NotebookNode
 from helpers.background import Background
 from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError, CourseError
-from helpers.files import write_whole
+from helpers.files import read_text, write_whole
 from helpers.rungs import NOTEBOOK_DIR
 
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
@@ -75,7 +75,7 @@ def read_notebook(path: Path) -> NotebookNode:
     Raises ArgumentError if the file is missing or is not a notebook.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise ArgumentError(f"notebook {path} does not exist: give the path of an .ipynb file.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -147,7 +147,7 @@ def canonical_text(notebook: NotebookNode) -> str:
 
 def is_canonical(path: Path) -> bool:
     """Whether the file is byte for byte what `write_notebook` would write."""
-    return Path(path).read_text(encoding="utf-8") == canonical_text(read_notebook(path))
+    return read_text(path) == canonical_text(read_notebook(path))
 
 
 def write_notebook(notebook: NotebookNode, path: Path) -> None:

@@ -14,7 +14,7 @@ from helpers.benchmark import recorded
 from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError, NoRecording
 from helpers.exercises.registry import exercises
-from helpers.files import write_whole
+from helpers.files import read_text, write_whole
 from helpers.intervals import median
 from helpers.kernel import load
 from helpers.ladder import SIZE, ladder_points, recordings
@@ -231,7 +231,7 @@ def _update_all(file: Path | None, check: bool) -> int:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ArgumentError(f"{file} cannot be read ({why}): give the path of README.md.") from None

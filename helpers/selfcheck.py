@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +23,8 @@ from helpers.arrays import empty_matrix, random_matrix
 from helpers.benchmark import Bench, BenchmarkRefused, Contender, benchmark, measure, require_right, toolkit
 from helpers.cublas_torch import compare, import_torch
 from helpers.cuda import code_hash, compile_cubin
-from helpers.errors import CourseError
+from helpers.entry import Parser, guarded
+from helpers.errors import BackendError, CourseError
 from helpers.intervals import median
 from helpers.kernel import load
 from helpers.profile import find_ncu, ncu_version
@@ -35,13 +36,18 @@ from helpers.verify import check, verify
 PINNED_NVRTC = "13.0"
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit code: 0, or 1 if a check failed or there is no GPU."""
+    Parser(prog="python -m helpers.selfcheck", description="Check the instruments on this GPU.").parse_args(arguments)
+    return guarded(_check_all)
+
+
+def _check_all() -> int:
     """Run every check, print a line each, and say how many failed."""
     print(f"code hashes, the same on every machine with the pinned compiler: {_hashes()}", flush=True)
     info = device.device_info()
     if info is None:
-        print(f"error: {device.no_device_reason()}", file=sys.stderr)
-        return 1
+        raise BackendError(f"The instruments can only be checked on a GPU: {device.no_device_reason()}")
     failed = 0
     bench = Bench()
     checks: list[tuple[str, Callable[[], str]]] = [

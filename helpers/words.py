@@ -15,6 +15,12 @@ def short(value: object, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+def one_line(text: str, most: int = 900) -> str:
+    """A text in one line; of a very long one the beginning and the end, where a sentence has its remedy."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most // 2]} ... {line[-most // 2:]}"
+
+
 def first_line(error: Exception) -> str:
     """What an error says, in one line without its full stop; its type if it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

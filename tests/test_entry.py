@@ -11,12 +11,14 @@ import time
 import pytest
 
 from helpers.background import Background
-from helpers.entry import guarded
+from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError
-from helpers.files import write_whole
+from helpers.files import read_text, write_whole
 from helpers.rungs import ROOT
 
-MODULES = ("helpers", "helpers.record", "helpers.profile", "helpers.readme", "helpers.notebooks")
+MODULES = (
+    "helpers", "helpers.record", "helpers.profile", "helpers.readme", "helpers.notebooks", "helpers.selfcheck",
+)
 
 
 def raising(error):
@@ -164,6 +166,45 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     with pytest.raises(OSError, match="folder"):
         write_whole(tmp_path / "folder", b"new")
+
+
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path):
+    """Else a pipe would be waited for without end, a device read until the memory is full, and /dev/null replaced."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/zero"):
+        with pytest.raises(OSError, match="it is no regular file"):
+            read_text(path)
+    with pytest.raises(OSError, match="it is no regular file"):
+        write_whole(pipe, "new")
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+    large = tmp_path / "large"
+    large.touch()
+    os.truncate(large, 1 << 40)
+    with pytest.raises(OSError, match="it has 1,099,511,627,776 bytes, more than 67,108,864"):
+        read_text(large)
+
+
+def test_a_link_stays_one_when_its_file_is_written(tmp_path):
+    (tmp_path / "file").write_text("old")
+    for name, target in (("link", "file"), ("dangling", "made"), ("loop", "loop")):
+        (tmp_path / name).symlink_to(target)
+    write_whole(tmp_path / "link", "new")
+    write_whole(tmp_path / "dangling", "new")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(tmp_path / "loop", "new")
+    assert (tmp_path / "file").read_text() == (tmp_path / "made").read_text() == "new"
+    assert all((tmp_path / name).is_symlink() for name in ("link", "dangling", "loop"))
+
+
+def test_of_a_very_long_sentence_beginning_and_remedy_are_shown(capsys):
+    assert guarded(raising(ArgumentError(f"rung {'x' * 5000} is none: give one."))) == 1
+    with pytest.raises(SystemExit):
+        Parser(prog="python -m helpers.x").parse_args(["y" * 5000])
+    sentence, usage = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("rung xxx") and sentence.endswith("xxx is none: give one.") and len(sentence) < 1000
+    assert usage.startswith("python -m helpers.x: unrecognized") and usage.endswith("see `python -m helpers.x --help`.")
+    assert len(usage) < 1000
 
 
 HIDE = """

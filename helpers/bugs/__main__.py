@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _update(file: Path, check: bool) -> int:
     if not check:
         write_whole(file, document())
-    elif not file.is_file() or file.read_text(encoding="utf-8") != document():
+    elif not file.is_file() or file.read_bytes() != document().encode():
         return fail(f"{file.name} is not what the bug shelf says: run `python -m helpers.bugs`.")
     return 0
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from helpers.cli.output import Column, Output, in_colour
 from helpers.errors import ArgumentError, BackendError, CourseError
-from helpers.files import write_whole
+from helpers.files import require_file, write_whole
 from helpers.kernel import Kernel, load
 from helpers.kernel import emulate as run_emulation
 from helpers.rungs import NOTEBOOK_DIR, ROOT, RUNGS, Rung, find_rung
@@ -361,6 +361,8 @@ def require_writable(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         existed = path.exists()
+        if existed:
+            require_file(path)
         with path.open("ab"):
             pass
         if not existed:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers.tables import Column, line
+from helpers.words import one_line
 
 __all__ = ["Column", "Output", "in_colour"]
 
@@ -41,7 +42,7 @@ class Output:
     def problem(self, error: Exception) -> None:
         """Print an error that does not stop the command, one sentence on stderr."""
         sys.stdout.flush()
-        print(" ".join(str(error).split()), file=sys.stderr, flush=True)
+        print(one_line(str(error)), file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Print the JSON list, also after an error: what was found until then."""
