@@ -14,7 +14,7 @@ MAX_BYTES = 16 << 20         # of a file; the longest record has some 10,000
 LEAST, MOST = 1e-30, 1e30    # of a measured number above zero: what is computed from it stays finite
 MOST_KEY = 80                # letters of a key that a message shows
 LARGEST_INTEGER = 2**63 - 1
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")   # as JSON writes one
 RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
 
 
@@ -56,7 +56,7 @@ def read_json(path: Path) -> dict[str, Any]:
         _require_file(Path(path))
         text = Path(path).read_text(encoding="utf-8")
         data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
-        if _SURROGATE.search(text):
+        if SURROGATE.search(text):
             json.dumps(data, ensure_ascii=False).encode()
     except FileNotFoundError:
         raise RecordError(

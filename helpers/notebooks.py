@@ -33,7 +33,9 @@ from helpers.background import Background
 from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError, CourseError
 from helpers.files import read_text, write_whole
+from helpers.jsonfile import SURROGATE
 from helpers.rungs import NOTEBOOK_DIR
+from helpers.words import first_line, one_line
 
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
 MAX_CODE_LINES = 15
@@ -54,6 +56,7 @@ ABSOLUTE_PATH = re.compile(
     r"|(?<!\w)[A-Za-z]:\\\w"
 )
 OBJECT_ADDRESS = re.compile(r"\bat 0x[0-9a-f]{6,}")
+MAX_REASON = 160   # letters of what nbformat says, which may show the whole notebook
 PNG_HEAD = "iVBORw0KGgo"
 
 
@@ -87,8 +90,10 @@ def read_notebook(path: Path) -> NotebookNode:
         for cell, name in zip(notebook.cells, _unique_ids(notebook.cells), strict=True):
             cell.id = name
         nbformat.validate(notebook)
+        if SURROGATE.search(text):   # half of a pair is no Unicode, and could not be written again
+            nbformat.writes(notebook).encode()
     except Exception as error:  # nbformat raises many kinds, from JSON's to AttributeError
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        reason = one_line(first_line(error), MAX_REASON)
         raise ArgumentError(f"notebook {path} is not a valid notebook ({reason}): restore it from git.") from None
     return notebook
 
@@ -329,7 +334,7 @@ def _output_problems(output: NotebookNode) -> Iterator[str]:
     if output.output_type == "error":
         yield f"error output ({output.ename})."
     elif output.output_type == "stream" and output.name == "stderr":
-        yield f"a warning or log line in the output ({output.text.strip().splitlines()[0][:80]!r})."
+        yield f"a warning or log line in the output ({output.text.strip().partition(chr(10))[0][:80]!r})."
     data = output.get("data", {})
     for text in (output.get("text", ""), *(value for key, value in data.items() if key.startswith("text/"))):
         plain = re.sub(r"data:image/[^\"')\s]+", "", text)
