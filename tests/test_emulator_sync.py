@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from emulator_support import compiled, marked_line
 
+from helpers.emulator import compile_kernel
+
 pytestmark = pytest.mark.compiler
 SYNC = "emulator_sync.cu"
 EITHER = pytest.mark.parametrize("counters", [False, True])
@@ -242,6 +244,20 @@ def test_more_registers_than_there_are(schedule, seed):
     report = only_report(run, "register_budget", "inc")
     assert "waits for 216 registers a thread instead of 128, 11264 for its warpgroup, and only 3072" in report.message
     assert any("wait in setmaxnreg for 216 registers a thread" in row for row in report.details)
+
+
+def test_warps_count_in_fours_for_the_registers_at_launch(tmp_path):
+    # ptxas gives 168 registers for 384 threads, and 128 for 385: each of an SM's four parts has its own.
+    text = (
+        '#include "hopper.cuh"\n'
+        'extern "C" __global__ void __launch_bounds__(BOUND) registers() {\n'
+        "    if (threadIdx.x < 128) setmaxnreg_dec<40>(); else setmaxnreg_inc<232>();\n}\n"
+    )
+    file = tmp_path / "registers.cu"
+    file.write_text(text)
+    for bound, reports in ((384, 0), (385, 1)):
+        run = compile_kernel(file, ("registers",), {"BOUND": bound}).launch("registers", (1,), (384,), ())
+        assert len(run.reports) == reports and ("instead of 128," in str(run.reports)) == (bound == 385)
 
 
 def test_setmaxnreg_must_go_the_way_it_says():

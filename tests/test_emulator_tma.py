@@ -292,6 +292,8 @@ def test_stmatrix_is_counted_as_the_stores_it_makes():
         (10, "out_of_bounds", "local_tile", "declare what it names __shared__"),
         (11, "out_of_bounds", "local_row", "declare what it names __shared__"),
         (12, "out_of_bounds", "local_address", "declare what it names __shared__"),
+        (13, "tensor_map", "behind_map", "something that is no tensor map"),
+        (14, "tensor_map", "before_map", "something that is no tensor map"),
     ],
 )
 def test_addresses_that_cannot_be_are_named(fault, kind, mark, words, counters):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from emulator_support import compiled, marked_line
 
+from helpers.kernel import load, random_matrix
 from helpers.tensor_map import tensor_map
 
 pytestmark = pytest.mark.compiler
@@ -195,6 +196,17 @@ def test_reading_accumulators_before_the_wait_is_named_at_its_line():
     for counters in (False, True):
         _, run = gemm(bug=13, counters=counters)
         assert "accumulator_read" in {report.kind for report in run.reports}
+
+
+@pytest.mark.parametrize("counters", [False, True])
+def test_results_that_are_nan_may_be_stored_while_the_next_wgmma_runs(counters):
+    # The last rung stores a tile by stmatrix while the next one is multiplied, and its NaN are those of A.
+    kernel = load(10, "emulator", defines={"STAGES": 2})
+    kernel.sms = 2
+    A, B = random_matrix(512, 328, 1, "emulator"), random_matrix(328, 256, 2, "emulator")
+    A[3, 5] = A[300, 7] = np.nan
+    C = kernel(A, B).astype(np.float32)
+    assert np.flatnonzero(np.isnan(C).any(axis=1)).tolist() == [3, 300]
 
 
 def test_a_map_without_swizzle_does_not_fit_the_descriptor():

@@ -32,6 +32,7 @@ WAIT_MILLISECONDS = 50   # how often a launch looks for an interrupt from the ke
 MAX_THREADS = 1024
 MAX_CLUSTER = 8   # CTAs of a cluster that every Hopper GPU takes
 SM_REGISTERS = 65536
+WARPGROUP = 128   # threads: a warp for each of an SM's four parts
 MAX_REGISTERS = 255   # of a thread
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
 BLOCK_LIMITS = (1024, 1024, 64)
@@ -297,8 +298,11 @@ class EmulatedModule:
         return self._bound(number, 0) or MAX_THREADS
 
     def _registers(self, number: int) -> int:
-        """Registers of a thread at launch: what the compiler may use by the `__launch_bounds__`; 0: it has none."""
-        threads = self._bound(number, 0)
+        """Registers of a thread at launch: what the compiler may use by the `__launch_bounds__`; 0: it has none.
+
+        Each of an SM's four parts has its own registers, so warps count in fours.
+        """
+        threads = -(-self._bound(number, 0) // WARPGROUP) * WARPGROUP
         if not threads:
             return 0
         ctas = max(1, self._bound(number, 1))

@@ -27,5 +27,7 @@ addresses(const __grid_constant__ TensorMap map, int* out, int fault) {
     if (fault == 10) out[0] = int(wgmma_descriptor(local, 16, 1024));   // !local_tile
     if (fault == 11) stmatrix_x4(local, 0, 0, 0, 0);   // !local_row
     if (fault == 12) out[0] = int(shared_address(local));   // !local_address
+    if (fault == 13) cp_async_bulk_tensor_load(to, &map + 1, barrier, 0, 0);   // !behind_map
+    if (fault == 14) cp_async_bulk_tensor_load(to, &map - 1, barrier, 0, 0);   // !before_map
     mbarrier_wait(barrier, 0);
 }

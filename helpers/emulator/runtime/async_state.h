@@ -37,6 +37,8 @@ AsyncState& used_state(Cta& cta);
 
 // Whether a wgmma holds the thread's accumulator at this address; nullptr: any of its accumulators.
 bool wgmma_holds(const Thread& thread, const void* address);
+// Whether a wgmma has given this thread a NaN as a result.
+bool wgmma_gave_nan(const Thread& thread);
 
 // A thread exits: reports stores and wgmma that it has not waited for.
 void tma_thread_exits(Thread& thread);

@@ -29,11 +29,11 @@ void check_write(Thread& thread, const Region& region, int line) {
     }
 }
 
-// Accumulators that a wgmma holds are NaN, and a NaN in bf16 is 0x7fff.
+// Accumulators that a wgmma holds are NaN, and a NaN in bf16 is 0x7fff: as one that is a result, which may be stored.
 void check_values(Thread& thread, const uint32_t (&registers)[4], int line) {
     bool is_nan = false;
     for (const uint32_t word : registers) is_nan |= (word & 0xffff) == 0x7fff || word >> 16 == 0x7fff;
-    if (!is_nan || !wgmma_holds(thread, nullptr)) return;
+    if (!is_nan || !wgmma_holds(thread, nullptr) || wgmma_gave_nan(thread)) return;
     Report report;
     report.kind = Kind::accumulator_read;
     report.place.line = line;

@@ -33,6 +33,8 @@ void fill(float* registers, int count, uint32_t word) {
     std::fill_n(registers, count, value);
 }
 
+bool is_nan(float value) { return value != value; }
+
 bool all_are(const float* registers, int count, uint32_t word) {
     uint32_t different = 0;
     for (int i = 0; i < count; ++i) different |= word_of(registers[i]) ^ word;
@@ -269,6 +271,7 @@ void Warpgroup::give_registers_back(int lane) {
         for_each_accumulator_pair(lane, tile.columns, [&](int index, int place) {
             std::memcpy(registers + index, &tile.values[size_t(place)], 2 * sizeof(float));
         });
+        lanes_[size_t(lane)].given_nan |= std::any_of(registers, registers + tile.columns / 2, is_nan);
         tile.held[size_t(lane)] = false;
         lanes_[size_t(lane)].fenced = false;
     }
@@ -436,6 +439,12 @@ bool wgmma_holds(const Thread& thread, const void* address) {
     const AsyncState& state = *thread.cta->async_state;
     const size_t group = size_t(thread.linear / kWarpgroup);
     return state.ready && group < state.warpgroups.size() && state.warpgroups[group].holds(thread, address);
+}
+
+bool wgmma_gave_nan(const Thread& thread) {
+    const AsyncState& state = *thread.cta->async_state;
+    const size_t group = size_t(thread.linear / kWarpgroup);
+    return state.ready && group < state.warpgroups.size() && state.warpgroups[group].gave_nan(thread);
 }
 
 void local_access(Thread& thread, const void* address, Op op, int64_t code) {

@@ -59,6 +59,8 @@ public:
     const Origin* find_reader(uint32_t address) const;
     // Whether the address is in an accumulator of this thread that a wgmma holds; nullptr: whether there is any.
     bool holds(const Thread& thread, const void* address) const;
+    // Whether this thread has had a NaN as a result.
+    bool gave_nan(const Thread& thread) const { return lanes_[size_t(lane_of(thread))].given_nan; }
 
 private:
     struct Operation {
@@ -72,6 +74,7 @@ private:
         uint64_t issued = 0, waited = 0;   // wgmma
         size_t commits = 0;
         bool fenced = false;               // since it last had its accumulators back
+        bool given_nan = false;            // among results that it had back
     };
 
     Operation& operation(uint64_t number) { return operations_[size_t(number - retired_)]; }

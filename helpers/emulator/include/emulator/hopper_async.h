@@ -7,6 +7,7 @@
 // `const __grid_constant__ TensorMap`.
 struct alignas(64) TensorMap {
     uint64_t opaque[16];
+    ~TensorMap() {}   // with it a parameter is the only copy on the thread's stack: no other one lies behind it
 };
 
 // ---- TMA ------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ constexpr EmulatorParameter emulator_parameter() {
 template <class T>
 EMULATOR_NOT_COUNTED T emulator_argument(const void* storage) {
     T value;
-    std::memcpy(&value, storage, sizeof value);
+    std::memcpy(static_cast<void*>(&value), storage, sizeof value);
     return value;
 }
 
