@@ -81,6 +81,36 @@ def test_a_missing_remote_arrival_is_a_deadlock_over_all_ctas(schedule, seed):
     assert any(row.startswith("  CTA (1,0,0), warp 0: ") for row in report.details)
 
 
+LAST = """#include "hopper.cuh"
+extern "C" __global__ void __cluster_dims__(2, 1, 1) last() {
+    __shared__ uint64_t barrier;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&barrier, 1000);
+        fence_mbarrier_init();
+    }
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+    if (FAULT != 2) mbarrier_arrive_cluster(&barrier, cluster_ctarank() ^ 1);
+    FAULT == 1 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
+    if (FAULT == 2) mbarrier_arrive_cluster(&barrier, cluster_ctarank() ^ 1);
+    barrier_cluster_wait();
+}
+"""
+
+
+@EITHER
+@EACH_SCHEDULE
+def test_the_last_barrier_must_come_after_the_arrivals_and_order_them(tmp_path, schedule, seed, counters):
+    path = tmp_path / "last.cu"
+    path.write_text(LAST)
+    words = ("", "may have exited by then: a relaxed arrival", "may have exited by then: let a barrier")
+    for fault, expected in enumerate(words):
+        module = compile_kernel(path, ("last",), {"FAULT": fault}, counters)
+        reports = module.launch("last", (2,), (32,), (), schedule=schedule, seed=seed).reports
+        assert bool(reports) == bool(fault)
+        assert all(report.kind == "exited_cta" and expected in report.message for report in reports)
+
+
 @pytest.mark.parametrize(
     ("grid", "cluster", "words"),
     [

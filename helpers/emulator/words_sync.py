@@ -233,12 +233,15 @@ def _cluster_barrier(raw: RawReport, context: Context) -> str:
 def _exited_cta(raw: RawReport, context: Context) -> str:
     to = cta_name(raw.other_cta)
     name = context.mbarrier(raw.barrier)
-    fault = "may have exited by then" if raw.detail == 2 else "has exited"
+    fault = "may have exited by then" if raw.detail >= 2 else "has exited"
     action = "sends data for" if raw.detail == 1 else "arrives at"
-    return (
-        f"{context.at(raw.place)} {action} {name} of {to}, which {fault}: let a barrier of the cluster be the last "
-        f"thing that its CTAs do; {who(raw, context)}."
-    )
+    remedy = "let a barrier of the cluster be the last thing that its CTAs do"
+    if raw.detail == 3:
+        remedy = (
+            "a relaxed arrival at the barrier of the cluster orders no accesses before it, so let the last one be "
+            "barrier_cluster_arrive()"
+        )
+    return f"{context.at(raw.place)} {action} {name} of {to}, which {fault}: {remedy}; {who(raw, context)}."
 
 
 def _exit_bytes(raw: RawReport, context: Context) -> str:

@@ -180,7 +180,10 @@ void cluster_barrier_arrive(Thread& thread, bool release, int line) {
     }
     thread.cluster_arrive_line = line;
     cluster.barrier.arrived += 1;
-    if (release) thread.cta->mbarriers->release(thread);
+    if (release) {
+        thread.cta->mbarriers->release(thread);
+        thread.cta->released_cluster_phase = std::max(thread.cta->released_cluster_phase, thread.cluster_phase + 1);
+    }
     Ordering* ordering = cluster.ordering();
     if (ordering != nullptr) {
         Meeting& meeting = ordering->cluster_meeting();

@@ -103,6 +103,7 @@ struct Cta {
     int live;                // threads that have not exited
     uint32_t epoch;          // counts barriers; never repeats in a worker
     uint32_t syncs;          // barriers of several warps so far: __syncthreads, named barriers, the cluster's
+    uint64_t released_cluster_phase;   // the last barrier of the cluster, from 1, to which a thread came with a release
 
     bool has_exited() const { return live == 0; }
 };

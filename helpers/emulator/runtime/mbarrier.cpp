@@ -266,16 +266,16 @@ void check_at_exit(Thread& last, const Mbarrier& barrier) {
 }
 
 // An arrival from another CTA must be known to have come before the exit: a thread has waited for its phase, or a
-// barrier of the cluster lies between.
+// barrier of the cluster lies between, to which the CTA that arrived has come with a release.
 void check_remote_at_exit(const Cta& cta, const Mbarrier& barrier) {
     if (barrier.remote_phase <= barrier.waited_phase) return;
-    for (const Thread& thread : cta.threads) {
-        if (thread.cluster_phase > barrier.remote_cluster_phase) return;
-    }
-    Report report = report_on(Kind::exited_cta, barrier.offset, &barrier, barrier.remote.line);
-    report.detail = 2;
-    name_cta(report.other_cta, cta);
     const Cta& from = *barrier.remote_cta;
+    bool has_passed = false;
+    for (const Thread& thread : cta.threads) has_passed |= thread.cluster_phase > barrier.remote_cluster_phase;
+    if (has_passed && from.released_cluster_phase > barrier.remote_cluster_phase) return;
+    Report report = report_on(Kind::exited_cta, barrier.offset, &barrier, barrier.remote.line);
+    report.detail = has_passed ? 3 : 2;
+    name_cta(report.other_cta, cta);
     from.worker->add_report(report, from.threads[size_t(barrier.remote.thread)]);
 }
 
@@ -391,7 +391,9 @@ void emulator_mbarrier_arrive_cluster(uint64_t* address, uint32_t rank, bool rel
     Mbarrier& barrier = usable(thread, to, offset, line);
     if (&to != thread.cta) {
         barrier.remote_phase = barrier.phase + 1;
-        barrier.remote_cluster_phase = std::max(barrier.remote_cluster_phase, thread.cluster_phase);
+        // After its arrival at a barrier of the cluster, that one is over for what the thread does.
+        const uint64_t phase = thread.cluster_phase + (thread.cluster_arrive_line != 0 ? 1 : 0);
+        barrier.remote_cluster_phase = std::max(barrier.remote_cluster_phase, phase);
         barrier.remote = {-1, line, thread.linear};
         barrier.remote_cta = thread.cta;
     }

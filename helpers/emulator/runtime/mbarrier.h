@@ -28,7 +28,7 @@ struct Mbarrier {
     uint64_t data_phase = 0;          // the last phase that completed with bytes, counted from 1; 0: none
     uint64_t waited_phase = 0;        // the last phase that a thread has waited for, counted from 1
     uint64_t remote_phase = 0;        // the phase of the last arrival from another CTA, counted from 1; 0: none
-    uint64_t remote_cluster_phase = 0;   // how many cluster barriers that CTA's thread had passed, at most
+    uint64_t remote_cluster_phase = 0;   // cluster barriers to which that CTA's thread had arrived, at most
     Place remote;                     // that thread
     const Cta* remote_cta = nullptr;
     bool ended_remotely = false;      // the last phase that completed had an arrival from another CTA:

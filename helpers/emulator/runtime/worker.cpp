@@ -58,6 +58,7 @@ void Worker::begin(int64_t cta_number, uint3 index) {
     cta.epoch = shadow ? shadow->advance() : 0;
     if (cta.cluster->ordering() != nullptr) shadow->forget();   // its time starts anew
     cta.syncs = 0;
+    cta.released_cluster_phase = 0;
     cta.barrier = {};
     cta.mbarriers->clear();
     cta.named_barriers->clear();
