@@ -264,11 +264,11 @@ def try_lines(lines: Sequence[Line], count: int, seed: str, call: Callable[[Line
 def test_random_lines_of_the_ladder(place, fuzz):
     from helpers import cli
 
-    try_lines(LADDER, 60 * fuzz, "ladder", lambda line: lambda more: cli.main([line.name, *more]), place)
+    try_lines(LADDER, 40 * fuzz, "ladder", lambda line: lambda more: cli.main([line.name, *more]), place)
 
 
 def test_random_lines_of_the_other_commands(place, fuzz):
     def call(line: Line) -> Callable[[Sequence[str]], int]:
         return importlib.import_module(f"helpers.{line.name}").main
 
-    try_lines(MODULES, 90 * fuzz, "modules", call, place)
+    try_lines(MODULES, 51 * fuzz, "modules", call, place)
