@@ -9,7 +9,7 @@ import numpy as np
 
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError, BackendError
-from helpers.gpu import probe
+from helpers.gpu import memory_for, probe
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ALIGNMENT = 256   # bytes: what cudaMalloc gives, and more than any rung needs
@@ -61,7 +61,8 @@ def random_matrix(rows: int, columns: int, seed: int, backend: str = "auto", sca
 def empty_matrix(rows: int, columns: int, backend: str) -> Any:
     """A bf16 matrix without defined values, row-major, base 256-byte aligned."""
     if backend == "cuda":
-        return namespace(backend).empty((rows, columns), dtype=BFLOAT16)
+        with memory_for(f"a matrix of {rows:,} x {columns:,}"):
+            return namespace(backend).empty((rows, columns), dtype=BFLOAT16)
     size = rows * columns * BFLOAT16.itemsize
     memory = np.empty(size + ALIGNMENT, dtype=np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
@@ -72,7 +73,8 @@ def to_backend(matrix: np.ndarray, backend: str) -> Any:
     """A host matrix as the backend's own array (the bits are copied, not converted)."""
     if backend == "emulator":
         return matrix
-    return namespace(backend).asarray(matrix.view(np.uint16)).view(BFLOAT16)
+    with memory_for(f"a copy of a matrix of {' x '.join(map('{:,}'.format, matrix.shape))}"):
+        return namespace(backend).asarray(matrix.view(np.uint16)).view(BFLOAT16)
 
 
 def to_host(matrix: Any) -> np.ndarray:

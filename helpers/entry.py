@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
+from helpers import gpu
 from helpers.errors import CourseError
 from helpers.words import one_line
 
@@ -46,6 +47,8 @@ def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
     except KeyboardInterrupt:
         return fail(interrupted, INTERRUPTED)
     except MemoryError as error:
+        if gpu.is_of_gpu(error):
+            return fail(str(gpu.out_of_memory("this command", error)))
         what = " ".join(str(error).split()).rstrip(".")
         return fail(f"The memory does not suffice{f' ({what})' if what else ''}: give a smaller size, or free some.")
     except Exception as error:

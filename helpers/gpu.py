@@ -3,7 +3,9 @@
 Finding out needs neither CuPy nor a driver. CuPy is imported only where a GPU is really used.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -187,10 +189,48 @@ def synchronize() -> None:
         raise driver_error("The kernel failed on the GPU", error) from None
 
 
+@contextmanager
+def memory_for(what: str) -> Iterator[None]:
+    """Where arrays are made on the GPU. Raises BackendError if its memory does not suffice for `what`."""
+    try:
+        yield
+    except MemoryError as error:
+        if not is_of_gpu(error):
+            raise
+        raise out_of_memory(what, error) from None
+
+
+def is_of_gpu(error: MemoryError) -> bool:
+    """Whether it was the GPU's memory that did not suffice (CuPy's OutOfMemoryError), not the machine's."""
+    return type(error).__module__.partition(".")[0] == "cupy"
+
+
+def out_of_memory(what: str, error: MemoryError) -> BackendError:
+    """CuPy's OutOfMemoryError as one sentence: how much more was needed, and how much is free."""
+    import cupy
+
+    asked = re.search(r"allocating ([\d,]+) bytes", str(error))
+    needed = f"{_gib(int(asked[1].replace(',', '')))} more" if asked else "more"
+    try:
+        left = "{} of {} are free".format(*map(_gib, cupy.cuda.runtime.memGetInfo()))
+    except Exception:   # the sentence is worth having without it
+        left = "it does not say how much is free"
+    return BackendError(
+        f"The GPU's memory does not suffice for {what}: {needed} is needed, and {left}; give a smaller size, delete "
+        "arrays of this session, or see in `nvidia-smi` who else uses the GPU."
+    )
+
+
 def driver_error(what: str, error: Exception) -> BackendError:
     """A driver's error as one sentence."""
+    if isinstance(error, MemoryError) and is_of_gpu(error):
+        return out_of_memory("this launch", error)
     text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return BackendError(f"{what} ({text}): run the kernel on the emulator to see where, then start Python anew.")
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:,.2f} GiB"
 
 
 def _dotted(version: int) -> str:

@@ -194,13 +194,12 @@ def _record(rungs: Sequence[Rung], options: Any) -> int:
     if info is None:
         raise BackendError(f"The clock can only be measured on a GPU: {device.no_device_reason()}")
     timer = CudaTimer()
-    clocks = []
     for rung in rungs:
         for n in options.sizes:
             for regime in options.regimes:
-                clocks.append(measure_clock(rung, n, regime, timer))
-                print(f"{rung.name} {n} {regime}: {clocks[-1].mhz:,.0f} MHz", flush=True)
-    print(f"written to {display(write_clocks(info, clocks, options.output))}")
+                clock = measure_clock(rung, n, regime, timer)
+                path = write_clocks(info, [clock], options.output)   # at once: Ctrl-C loses the one at hand alone
+                print(f"{rung.name} {n} {regime}: {clock.mhz:,.0f} MHz -> {display(path)}", flush=True)
     return 0
 
 

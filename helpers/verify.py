@@ -66,6 +66,7 @@ class Verification:
         return f"{place}: right, relative error {self.relative_error:.2e}, largest error {self.max_error:.2e}"
 
 
+@gpu.memory_for("the comparison with the reference")
 def check(C: Any, A: Any, B: Any, depth: int = 1, tile: tuple[int, int] | None = None) -> Check:
     """Compare a bf16 result with A @ B. C (M, N), A (M, K), B (K, N); all in the same memory.
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from cupy.cuda.memory import OutOfMemoryError
 
 from helpers import record, records, timing
 from helpers.arrays import empty_matrix, random_matrix
@@ -690,19 +691,22 @@ def test_the_command_without_a_gpu_is_one_sentence(monkeypatch, capsys):
     assert "02_smem_tiling 8192 burst" in capsys.readouterr().out
 
 
-def test_the_command_measures_writes_and_goes_on(monkeypatch, capsys, tmp_path):
-    """The whole command on a GPU that is not there: what it asks of the benchmark, and what it says."""
+@pytest.fixture
+def recording(monkeypatch) -> SimpleNamespace:
+    """The record command on a GPU that is not there: what it asks of the benchmark. error: of the third group."""
     class Benches:
         def __init__(self, timer):
             self.timer, self.cublas = timer, None
 
         __enter__, __exit__, close = Bench.__enter__, Bench.__exit__, lambda self: None
 
-    measured, yardsticks = [], []
+    found = SimpleNamespace(measured=[], yardsticks=[], error=None)
 
     def measure_together(bench, kernels, size, regime, rounds, rest_s, turn_s):
         bench.timer.burst(lambda: None, 16, rest_s, 0.3)
-        measured.append((len(kernels), size, regime, rounds, rest_s, turn_s))
+        if len(found.measured) == 2 and found.error:
+            raise found.error
+        found.measured.append((len(kernels), size, regime, rounds, rest_s, turn_s))
         return [
             recorded_measurement(kernel.code_hash, rung=rung, m=size[0], n=size[1], k=size[2], regime=regime)
             for kernel, rung in zip(kernels, ("06_wgmma", "07_pipelining"), strict=True)
@@ -713,18 +717,47 @@ def test_the_command_measures_writes_and_goes_on(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(record, "Bench", Benches)
     monkeypatch.setattr(record, "load", lambda *_, **__: SimpleNamespace(code_hash="0" * 16))
     monkeypatch.setattr(record, "measure_together", measure_together)
-    monkeypatch.setattr(record, "record_yardsticks", lambda directory, timer: yardsticks.append(directory))
+    monkeypatch.setattr(record, "record_yardsticks", lambda directory, timer: found.yardsticks.append(directory))
+    return found
+
+
+def test_the_command_measures_writes_and_goes_on(recording, capsys, tmp_path):
+    measured = recording.measured
     arguments = ["--rungs", "6", "7", "--output", str(tmp_path)]
     assert record.main(arguments) == 0
     regimes = [(size[0], regime, rounds) for _, size, regime, rounds, _, _ in measured]
     assert regimes == [(4096, "burst", 9), (8192, "burst", 9), (4096, "sustained", 6), (8192, "sustained", 6),
                        (1024, "burst", 9), (2048, "burst", 9)]
     assert {(count, rest, turn) for count, _, _, _, rest, turn in measured} == {(2, 1.0, 3.0)}
-    assert yardsticks == [tmp_path] and len(records.load_records(tmp_path)) == 12
+    assert recording.yardsticks == [tmp_path] and len(records.load_records(tmp_path)) == 12
     out = capsys.readouterr().out
     assert out.startswith("12 measurements, about ") and "12 of 12 to measure, about " in out
     assert record.main(arguments) == 0 and len(measured) == 6
     assert "0 of 12 to measure, about 0 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "Stopped; what was measured is written, and the same command goes on from here."),
+        (OutOfMemoryError(3 << 30, 0, 0), 1, "The GPU's memory does not suffice for this command: 3.00 GiB more is"),
+        (BackendError("The GPU has gone: look for it."), 1, "The GPU has gone: look for it."),
+    ],
+    ids=["Ctrl-C", "memory", "GPU"],
+)
+def test_whatever_stops_the_command_what_was_recorded_stays(recording, capsys, tmp_path, error, code, words):
+    arguments = ["--rungs", "6", "7", "--output", str(tmp_path)]
+    recording.error = error
+    assert record.main(arguments) == code
+    said = capsys.readouterr().err
+    assert said.startswith(words) and said.count("\n") == 1
+    assert len(records.load_records(tmp_path)) == 4   # two groups of two
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".json"}
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    recording.error = None
+    assert record.main(arguments) == 0
+    assert len(recording.measured) == 6 and len(records.load_records(tmp_path)) == 12
+    assert all(path.read_bytes() == data for path, data in kept.items())
 
 
 def test_errors_are_course_errors():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from picture_checks import require_legible
 
+from helpers import held_clock
 from helpers.errors import ArgumentError, BackendError, RecordError
 from helpers.held_clock import (
     Clocked,
@@ -169,6 +170,24 @@ def test_clocks_are_kept_by_code(tmp_path):
     clock_path(record.device.slug, tmp_path).write_text('{"schema": "hopper-matmul/held-clock/1"}')
     with pytest.raises(RecordError, match="device"):
         recorded_clocks(record.device.slug, tmp_path)
+
+
+def test_clocks_measured_before_ctrl_c_are_kept(tmp_path, monkeypatch, capsys):
+    record, asked = find_record(7, 4096, 4096, 4096), []
+
+    def measure_clock(rung, n, regime, timer):
+        asked.append(n)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return HeldClock(rung.name, "0" * 16, n, regime, 1600.0, "2026-11-29T12:00:00Z")
+
+    monkeypatch.setattr(held_clock, "measure_clock", measure_clock)
+    monkeypatch.setattr(held_clock, "CudaTimer", lambda: None)
+    monkeypatch.setattr(held_clock.device, "device_info", lambda: record.device)
+    assert held_clock.main(["7", "8", "--sizes", "4096", "--output", str(tmp_path)]) == 130
+    found = recorded_clocks(record.device.slug, tmp_path)
+    assert [(clock.rung, clock.regime) for clock in found] == [("07_pipelining", "burst"), ("07_pipelining", "sustained")]
+    assert capsys.readouterr().err == "Interrupted.\n"
 
 
 PICTURES = {

@@ -1,0 +1,77 @@
+"""Where the GPU's memory does not suffice, one sentence says what was needed and what is free."""
+
+import sys
+from types import SimpleNamespace
+
+import cupy
+import numpy as np
+import pytest
+from cupy.cuda.memory import OutOfMemoryError
+
+from helpers import arrays, gpu
+from helpers.arrays import empty_matrix, random_matrix, to_backend
+from helpers.entry import guarded
+from helpers.errors import BackendError
+from helpers.gpu import launch_function, memory_for
+from helpers.verify import check
+
+GIB = 1 << 30
+WORDS = (
+    "The GPU's memory does not suffice for {}: 3.00 GiB more is needed, and 1.50 GiB of 140.00 GiB are free; give a "
+    "smaller size, delete arrays of this session, or see in `nvidia-smi` who else uses the GPU."
+)
+
+
+def full(*_: object, **__: object) -> None:
+    raise OutOfMemoryError(3 * GIB, 100 * GIB, 0)
+
+
+@pytest.fixture(autouse=True)
+def gpu_without_memory(monkeypatch) -> None:
+    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (3 * GIB // 2, 140 * GIB))
+    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=full, asarray=full))
+    monkeypatch.setattr(arrays, "probe", lambda: SimpleNamespace(gpu="a GPU"))
+
+
+def raised(work) -> str:
+    with pytest.raises(BackendError) as caught:
+        work()
+    return str(caught.value)
+
+
+def test_a_matrix_that_does_not_fit_says_what_was_needed_and_what_is_free():
+    matrix = random_matrix(64, 96, 0, "emulator")
+    assert raised(lambda: empty_matrix(50_000, 60_000, "cuda")) == WORDS.format("a matrix of 50,000 x 60,000")
+    assert raised(lambda: to_backend(matrix, "cuda")) == WORDS.format("a copy of a matrix of 64 x 96")
+    assert raised(lambda: to_backend(matrix[0], "cuda")) == WORDS.format("a copy of a matrix of 96")
+    assert raised(lambda: random_matrix(64, 96, 0, "cuda")) == WORDS.format("a copy of a matrix of 64 x 96")
+
+
+def test_so_does_a_comparison_and_a_launch(monkeypatch):
+    A, B, C = (random_matrix(8, 8, seed, "emulator") for seed in range(3))
+    monkeypatch.setattr(sys.modules["helpers.verify"], "reference_product", full)   # the package's name is the function
+    assert raised(lambda: check(C, A, B)) == WORDS.format("the comparison with the reference")
+    assert raised(lambda: launch_function(full, (1,), (1,), (), 0)) == WORDS.format("this launch")
+
+
+def test_so_does_a_command_wherever_it_happens(capsys):
+    assert guarded(full) == 1
+    assert capsys.readouterr().err == WORDS.format("this command") + "\n"
+
+
+def test_what_the_driver_does_not_say_is_left_out(monkeypatch):
+    def broken() -> None:
+        raise RuntimeError("cudaErrorUnknown")
+
+    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", broken)
+    said = str(gpu.out_of_memory("it", OutOfMemoryError(3 * GIB, 0, 0)))
+    assert "for it: 3.00 GiB more is needed, and it does not say how much is free; give" in said
+    assert "for it: more is needed, and it does not" in str(gpu.out_of_memory("it", MemoryError("no numbers")))
+
+
+def test_the_memory_of_the_machine_is_another_matter(capsys):
+    with pytest.raises(MemoryError), memory_for("a matrix"):
+        raise MemoryError("Unable to allocate 3 GiB")
+    assert guarded(lambda: np.empty(1 << 60, np.uint8)) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("The memory does not suffice (Unable to allocate 1.00 EiB") and "GPU" not in said
