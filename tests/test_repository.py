@@ -82,8 +82,23 @@ def test_no_package_host_is_named():
 
 
 def test_no_place_of_one_machine_is_named():
-    folders = ["ro" + "ot", "wo" + "rk", "home/" + r"\w+", "Us" + r"ers/\w+"]
+    folders = ["ro" + "ot", "wo" + "rk", "home/" + r"\w+", "Us" + r"ers/\w+", "op" + "t", "mn" + "t", "sr" + "v"]
+    folders += ["scra" + "tch", "ni" + "x", "priv" + "ate", "med" + "ia", "va" + r"r/\w+"]
     assert occurrences(rf"(?<![\w./<>{{}}\])-])/(?:{'|'.join(folders)})/") == []
+
+
+def test_no_host_is_named_but_public_ones():
+    """An address is for a reader to click: of documents that everybody can read, or of this very machine."""
+    public = {"docs.nvidia.com", "www.aleksagordic.com", "cudaforfun.substack.com", "github.com", "www.w3.org"}
+    made_up = {"127.0.0.1", "example.org", "example.invalid", "x.y"}
+    found = occurrences(r"(?i)\bhttps?://[^\W_](?:[\w.-]*\w)?\.\w+")
+    assert {text.rpartition("//")[2] for text in found} <= public | made_up and found
+    assert occurrences(r"(?i)\b[\w-]+\.(?:intern" + r"al|loc" + r"al|la" + r"n|cor" + r"p|localdom" + r"ain)\b") == []
+    addresses = occurrences(r"(?<![=.\w])\d{1,3}(?:\.\d{1,3}){3}(?![.\w])")
+    of_versions = "docs/licences.md:"
+    others = [text for text in addresses if not text.endswith(" 127.0.0.1") and not text.startswith(of_versions)]
+    assert others == []
+    assert occurrences(r"\b[\w.+-]+@[\w-]+\.[a-z]{2,}\b") == [], "an address of mail"
 
 
 def test_no_secret_is_in_the_tree():
@@ -94,6 +109,12 @@ def test_no_secret_is_in_the_tree():
         r"\bAK" + r"IA[0-9A-Z]{16}\b",
         r"\bsk-[\w-]{20,}",
         r"\bxox[abprs]-[\w-]{10,}",
+        r"\bgl" + r"pat-[\w-]{20,}",
+        r"\bnv" + r"api-[\w-]{20,}",
+        r"\bh" + r"f_[A-Za-z]{30,}",
+        r"\bAI" + r"za[\w-]{35}\b",
+        r"\bey" + r"J[\w-]{10,}\.ey" + r"J[\w-]{10,}",
+        r"://[^/\s:@'\"]+:[^/\s@'\"]+" + r"@",   # a name and a password before a host
         r"(?i)\b(?:pass" + r"word|sec" + r"ret|api_?key|to" + r"ken)\b\s*[:=]\s*['\"][^'\"\s]{8,}['\"]",
     ]
     assert [found for kind in kinds for found in occurrences(kind)] == []
