@@ -3,6 +3,7 @@
 #include "hooks.h"
 
 #include <cstdint>
+#include <cstring>
 
 #include "async_rules.h"
 #include "cluster.h"
@@ -144,6 +145,22 @@ EMULATOR_HOOKS(16)
 void __tsan_read_range(void* address, size_t bytes) { on_range(address, bytes, Op::load, __builtin_return_address(0)); }
 void __tsan_write_range(void* address, size_t bytes) {
     on_range(address, bytes, Op::store, __builtin_return_address(0));
+}
+
+// From version 15 on, clang calls these for what it would else have called memset, memcpy and memmove for.
+void* __tsan_memset(void* to, int value, size_t bytes) {
+    on_range(to, bytes, Op::store, __builtin_return_address(0));
+    return memset(to, value, bytes);
+}
+void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
+    on_range(const_cast<void*>(from), bytes, Op::load, __builtin_return_address(0));
+    on_range(to, bytes, Op::store, __builtin_return_address(0));
+    return memcpy(to, from, bytes);
+}
+void* __tsan_memmove(void* to, const void* from, size_t bytes) {
+    on_range(const_cast<void*>(from), bytes, Op::load, __builtin_return_address(0));
+    on_range(to, bytes, Op::store, __builtin_return_address(0));
+    return memmove(to, from, bytes);
 }
 
 // Called by every instrumented file; nothing to do here.
