@@ -185,7 +185,8 @@ def run_notebook(path: Path, output_dir: Path, timeout: float = 600.0) -> Path:
     """Run all cells of a notebook in a fresh kernel and write the result to `output_dir`, under the same name.
 
     timeout: seconds that one cell may take. The cells run with notebooks/ as their folder, so that
-    what they print names no place of this machine. Returns the path written.
+    what they print names no place of this machine. Returns the path written. In a folder of the project, such as
+    build/notebooks, the notebook's links to ../docs lead there by a link beside that folder.
 
     Raises NotebookError if a cell fails; what ran until there is then in `output_dir`, unless that is
     where the notebook came from. Raises ArgumentError if the notebook cannot be read or the folder
@@ -200,6 +201,7 @@ def run_notebook(path: Path, output_dir: Path, timeout: float = 600.0) -> Path:
     in_place = target.resolve() == path.resolve()
     if not in_place:
         write_notebook(notebook, target)  # before the run, so that an unwritable folder is found now
+        _link_docs(output_dir)
 
     folder = NOTEBOOK_DIR if NOTEBOOK_DIR.is_dir() else path.resolve().parent
     with tempfile.TemporaryDirectory(prefix="hopper-") as scratch:
@@ -228,6 +230,14 @@ def run_notebook(path: Path, output_dir: Path, timeout: float = 600.0) -> Path:
     if not in_place:
         write_notebook(notebook, target)
     raise NotebookError(f"notebook {path.name} failed in cell {_last_cell(notebook)} ({problem}); {place}.")
+
+
+def _link_docs(output_dir: Path) -> None:
+    """Make ../docs, as seen from a folder within the project, lead to the project's docs, if nothing is there."""
+    beside, docs = output_dir.resolve().parent / "docs", NOTEBOOK_DIR.resolve().parent / "docs"
+    if beside.is_relative_to(docs.parent) and not os.path.lexists(beside):
+        with contextlib.suppress(OSError):   # a file system without links
+            beside.symlink_to(os.path.relpath(docs, beside.parent))
 
 
 def _execute(client: NotebookClient, environment: dict[str, str]) -> None:

@@ -232,6 +232,26 @@ def test_a_run_uses_this_python_and_the_notebooks_folder(tmp_path, monkeypatch):
     assert tools.execution_problems(result) == []
 
 
+def test_links_to_the_docs_lead_there_from_the_output_folder_too(tmp_path, monkeypatch):
+    project = tmp_path / "pröject one"
+    for folder in ("docs", "notebooks"):
+        (project / folder).mkdir(parents=True)
+    (project / "docs" / "glossary.md").write_text("words")
+    monkeypatch.setattr(tools, "NOTEBOOK_DIR", project / "notebooks")
+    path = project / "notebooks" / "x.ipynb"
+    tools.write_notebook(notebook_of("1"), path)
+    for _ in range(2):
+        target = tools.run_notebook(path, project / "build" / "notebooks")
+        assert (target.parent / "../docs/glossary.md").read_text() == "words"
+    assert (project / "build" / "docs").readlink() == Path("../docs"), "it moves with the project"
+    tools.run_notebook(path, tmp_path / "elsewhere")
+    tools.run_notebook(path, project / "notebooks")
+    assert not (tmp_path / "docs").exists() and not (project / "docs").is_symlink()
+    (project / "own" / "docs").mkdir(parents=True)
+    tools.run_notebook(path, project / "own" / "notebooks")
+    assert not (project / "own" / "docs").is_symlink(), "what is there stays"
+
+
 def test_a_failing_cell_is_named_and_the_source_kept(tmp_path):
     source = tmp_path / "bad.ipynb"
     nbformat.write(notebook_of("print('before')", "1 / 0", "print('after')"), source)
