@@ -47,20 +47,19 @@ def gpu_lock(
 
     gpu: what names the card to everybody, by default the PCI address of the first visible one. limit_s: seconds to
     wait at most, 900 or HOPPER_LOCK_WAIT by default. folder: of the lock files, /tmp or HOPPER_LOCK_DIR by default.
-    Where the file cannot be made the measurement goes on without a lock, and a sentence says so.
+    Where the file cannot be made or locked the measurement goes on without a lock, and a sentence says so.
     Raises BackendError when the time is over, naming who holds the GPU.
     """
     limit_s = _wait_s() if limit_s is None else limit_s
     path = _folder(folder) / f"hopper-matmul-gpu-{_file_name(gpu or pci_address())}.lock"
     try:
-        file = _opened(path)
+        file = _locked(path, limit_s, say)
     except OSError as error:
         why = error.strerror or error
         say(f"{path} cannot be locked ({why}), so others may measure meanwhile: set {FOLDER_VARIABLE} to a folder.")
         yield
         return
     try:
-        _wait(file, limit_s, say)
         _write(file, json.dumps({"user": _user(), "pid": os.getpid(), "since": now()}))
         try:
             yield
@@ -81,6 +80,17 @@ def pci_address() -> str:
     import cupy
 
     return cupy.cuda.runtime.deviceGetPCIBusId(0)
+
+
+def _locked(path: Path, limit_s: float, say: Callable[[str], None]) -> int:
+    """The file, locked. Raises OSError if it cannot be made or locked, BackendError when the time is over."""
+    file = _opened(path)
+    try:
+        _wait(file, limit_s, say)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
 
 
 def _wait(file: int, limit_s: float, say: Callable[[str], None]) -> None:
@@ -124,8 +134,10 @@ def _opened(path: Path) -> int:
 
 
 def _write(file: int, text: str) -> None:
-    os.ftruncate(file, 0)
-    os.pwrite(file, text.encode(), 0)
+    """Say in the file who holds the lock; on a full disk the lock holds all the same, without a name."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(file, 0)
+        os.pwrite(file, text.encode(), 0)
 
 
 def _holder(file: int) -> str:
@@ -133,7 +145,7 @@ def _holder(file: int) -> str:
     try:
         data = json.loads(os.pread(file, 1000, 0))
         user, pid, since = (_short(data[key]) for key in ("user", "pid", "since"))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "somebody else"
     return f"{user} (process {pid}, since {since})"
 

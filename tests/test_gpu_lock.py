@@ -1,5 +1,7 @@
 """The lock that keeps two readers' measurements on one GPU apart: waiting, limit, crash, rights. Needs no GPU."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -90,8 +92,32 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path):
     assert victim.read_text() == "precious"
 
 
+def test_on_a_full_disk_the_lock_holds_without_a_name(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with gpu_lock(GPU, folder=tmp_path, say=pytest.fail):
+        with pytest.raises(BackendError, match="by somebody else after"), gpu_lock(
+            GPU, folder=tmp_path, limit_s=0.1, say=lambda _: None
+        ):
+            pytest.fail("it was given away twice")
+
+
+def test_a_folder_where_files_cannot_be_locked_is_said_and_nothing_stays_open(tmp_path, monkeypatch):
+    def unlockable(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unlockable)
+    told, entered, before = [], False, os.listdir("/proc/self/fd")
+    with gpu_lock(GPU, folder=tmp_path, say=told.append):
+        entered = True
+    assert entered and "cannot be locked (No locks available)" in told[0] and "HOPPER_LOCK_DIR" in told[0]
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "not json", "[]", '{"user": "x"}', '{"user": "\\n\\u001b[31m", "pid": 1, "since": 2}']
+    "text", ["[" * 999, "", "not json", "[]", '{"user": "x"}', '{"user": "\\n\\u001b[31m", "pid": 1, "since": 2}']
 )
 def test_what_strangers_write_into_the_file_does_no_harm(tmp_path, text):
     told = []
