@@ -1,0 +1,67 @@
+"""How many mutants were caught by what, as the last recorded run found it, and the section of docs/bugs.md about it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from helpers.files import write_whole
+from helpers.mutants import HARMLESS, NOT_COMPILED, NOT_LAUNCHED, SURVIVES, WRONG
+from helpers.rungs import find_rung
+from helpers.words import plural
+
+COUNTS = Path(__file__).with_name("counts.json")
+_NO_REPORT = (NOT_COMPILED, NOT_LAUNCHED, SURVIVES, WRONG)
+
+_HEAD = """\
+
+## Mutants
+
+`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10. It removes each call of a primitive,
+puts a related one in its place, exchanges it with its neighbour, and makes each of its arguments, each number in them
+and each constant of the file one more and one less. Each of these {mutants} is run on the emulator until something is
+noticed: {refused} are refused by one of {kinds} kinds of report, {wrong} give a wrong result, {early} do not compile or
+cannot be launched. The other {harmless} are harmless, for the reasons below (`helpers/mutants/harmless.py`).
+
+| rung | mutants | refused by a report | wrong result | do not compile, or are not launched | harmless |
+|---|---|---|---|---|---|
+"""
+
+
+def recorded() -> dict[int, dict[str, int]]:
+    """For each rung the number of mutants by what caught them."""
+    return {int(rung): counts for rung, counts in json.loads(COUNTS.read_text(encoding="utf-8")).items()}
+
+
+def record(rung: int, counts: Mapping[str, int]) -> None:
+    """Keep a rung's counts."""
+    known = recorded() if COUNTS.is_file() else {}
+    known[rung] = dict(sorted(counts.items()))
+    write_whole(COUNTS, json.dumps({str(number): known[number] for number in sorted(known)}, indent=1) + "\n")
+
+
+def section() -> str:
+    """The section of docs/bugs.md."""
+    by_rung = recorded()
+    totals = [_row(counts) for counts in by_rung.values()]
+    mutants, refused, wrong, early, harmless = (sum(column) for column in zip(*totals, strict=True))
+    kinds = {kind for counts in by_rung.values() for kind in counts} - set(_NO_REPORT)
+    total = plural(mutants, "mutant")
+    head = _HEAD.format(mutants=total, refused=refused, kinds=len(kinds), wrong=wrong, early=early, harmless=harmless)
+    rows = [f"| {find_rung(rung).name} | {' | '.join(map(str, _row(counts)))} |\n" for rung, counts in by_rung.items()]
+    return head + "".join(rows) + "\n" + "".join(_reasons())
+
+
+def _row(counts: Mapping[str, int]) -> tuple[int, int, int, int, int]:
+    """Mutants, and of these: refused, wrong, not compiled or launched, harmless."""
+    total, wrong, harmless = sum(counts.values()), counts.get(WRONG, 0), counts.get(SURVIVES, 0)
+    early = counts.get(NOT_COMPILED, 0) + counts.get(NOT_LAUNCHED, 0)
+    return total, total - wrong - harmless - early, wrong, early, harmless
+
+
+def _reasons() -> Iterator[str]:
+    """A line for each reason that a mutant is harmless."""
+    yield "The harmless ones:\n\n"
+    for why in dict.fromkeys(entry.reason for entry in HARMLESS):
+        names = dict.fromkeys(name for entry in HARMLESS if entry.reason == why for name in entry.names)
+        rungs = sorted({rung for entry in HARMLESS if entry.reason == why for rung in entry.rungs})
+        yield f"- {', '.join(f'`{name}`' for name in names)} (rungs {', '.join(map(str, rungs))}). {why}\n"

@@ -1,0 +1,155 @@
+"""The mutants that nothing can notice, each with the reason: what they change is speed, or nothing at all."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Harmless:
+    """Mutants of some rungs that are as right as the kernel. reason: why, in a sentence."""
+
+    rungs: tuple[int, ...]
+    names: tuple[str, ...]
+    reason: str
+
+
+_LOADS, _RING, _WGMMA = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10)
+
+HARMLESS: tuple[Harmless, ...] = (
+    Harmless(
+        _LOADS,
+        ("mbarrier_wait 1: mbarrier_wait_cluster in its place",),
+        "A wait of cluster scope sees all that one of CTA scope sees.",
+    ),
+    Harmless(
+        _RING,
+        (
+            "mbarrier_wait 1: mbarrier_wait_cluster in its place",
+            "mbarrier_wait 2: mbarrier_wait_cluster in its place",
+        ),
+        "A wait of cluster scope sees all that one of CTA scope sees.",
+    ),
+    Harmless(
+        (10,),
+        ("mbarrier_wait 1: mbarrier_wait_cluster in its place",),
+        "A wait of cluster scope sees all that one of CTA scope sees.",
+    ),
+    Harmless(
+        _LOADS + _RING + (10,),
+        ("mbarrier_arrive_expect_tx 1: after cp_async_bulk_tensor_load 1",),
+        "Bytes may land before they are expected: the phase cannot end without the arrival that comes with them.",
+    ),
+    Harmless(
+        _LOADS,
+        ("THREADS + 1",),
+        "A bound on the threads of a launch, of which no more come; the compiler gives each fewer registers.",
+    ),
+    Harmless(
+        _WGMMA,
+        ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
+        "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle.",
+    ),
+    Harmless(
+        (6,),
+        ("wgmma_m64n128k16 1: accumulate, 0 -> 1 at 17",),
+        "k is a multiple of 16: it is above 1 where it is above 0.",
+    ),
+    Harmless(
+        _RING,
+        ("wgmma_m64n256k16 1: accumulate, 0 -> 1 at 17",),
+        "k is a multiple of 16: it is above 1 where it is above 0.",
+    ),
+    Harmless(
+        (10,),
+        ("wgmma_m64n256k16 1: accumulate, 0 -> 1 at 19",),
+        "k is a multiple of 16: it is above 1 where it is above 0.",
+    ),
+    Harmless(
+        (6,),
+        ("mbarrier_wait 1: after wgmma_fence 1",),
+        "The fence is about registers, which a wait does not touch.",
+    ),
+    Harmless(
+        _RING,
+        ("mbarrier_wait 2: after wgmma_fence 1",),
+        "The fence is about registers, which a wait does not touch.",
+    ),
+    Harmless(
+        (7, 8, 9, 10),
+        (
+            "__shfl_sync 1: removed",
+            "__shfl_sync 1: value, 128 -> 127 at 15",
+            "__shfl_sync 1: lane + 1",
+            "__shfl_sync 1: lane - 1",
+        ),
+        "All lanes of a warp hold the same number, and the shuffle only lets the compiler know; 127 changes no lane 0.",
+    ),
+    Harmless(
+        (7, 8, 9, 10),
+        ("setmaxnreg_inc 1: removed",),
+        "The compiler then makes do with the registers that a thread has at launch.",
+    ),
+    Harmless(
+        (7, 8, 9, 10),
+        ("mbarrier_init 1: after mbarrier_init 2",),
+        "The two barriers have nothing to do with each other.",
+    ),
+    Harmless(
+        (10,),
+        ("mbarrier_arrive_release_cluster 1: mbarrier_arrive_cluster in its place",),
+        "Nothing written is handed over: so it is without RELEASE.",
+    ),
+    Harmless(
+        (10,),
+        ("mbarrier_arrive_cluster 1: mbarrier_arrive_release_cluster in its place",),
+        "The same with a release that nobody needs: so it is with RELEASE, and slower.",
+    ),
+    Harmless(
+        (10,),
+        ("barrier_cluster_arrive 1: barrier_cluster_arrive_relaxed in its place",),
+        "Only the barriers are handed over here, and fence_mbarrier_init does that.",
+    ),
+    Harmless(
+        (10,),
+        (
+            "cp_async_bulk_wait_group_read 1: cp_async_bulk_wait_group in its place",
+            "cp_async_bulk_wait_group_read 1: N - 1",
+            "wgmma_wait_group 1: N - 1",
+        ),
+        "Waits for more than it must, which costs time.",
+    ),
+    Harmless(
+        (10,),
+        ("cp_async_bulk_wait_group 1: cp_async_bulk_wait_group_read in its place",),
+        "A CTA must outlive what TMA reads of its shared memory; what is under way to C needs it no longer.",
+    ),
+    Harmless(
+        (10,),
+        ("release 1: thread + 1", "release 2: thread + 1"),
+        "Other lanes of the warp arrive, as many; each has waited itself.",
+    ),
+    Harmless(
+        (10,),
+        ("fence_proxy_async 1: after barrier_sync 2",),
+        "The fence lies between the writes and the store here too: that of the storing thread, after the barrier.",
+    ),
+    Harmless(
+        (10,),
+        tuple(f"prefetch_tensormap {number}: removed" for number in (1, 2, 3))
+        + tuple(
+            f"prefetch_tensormap {number}: map = &{name}_map"
+            for number, name in ((1, "B"), (1, "C"), (2, "A"), (2, "C"), (3, "A"), (3, "B"))
+        )
+        + tuple(f"prefetch_tensormap {number}: after prefetch_tensormap {number + 1}" for number in (1, 2)),
+        "A prefetch is a hint: a map that is not fetched beforehand is fetched at its first use.",
+    ),
+)
+
+
+def reason(rung: int, name: str) -> str:
+    """Why a mutant is harmless, "" if it is not listed."""
+    return next((entry.reason for entry in HARMLESS if rung in entry.rungs and name in entry.names), "")
+
+
+def listed() -> list[tuple[int, str]]:
+    """Rung and name of each mutant that is listed."""
+    return [(rung, name) for entry in HARMLESS for rung in entry.rungs for name in entry.names]

@@ -1,0 +1,99 @@
+"""Runs a mutant on the emulator until something is noticed."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from helpers.cache import cache_directory
+from helpers.errors import ArgumentError, CompileError
+from helpers.kernel import emulate
+from helpers.mutants.mutate import Mutant
+from helpers.variants import save_text
+
+NOT_COMPILED, NOT_LAUNCHED, WRONG, SURVIVES = "does not compile", "is not launched", "wrong result", "survives"
+SCHEDULES = (("lazy", 0), ("random", 1), ("eager", 0), ("random", 2), ("random", 3))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A launch that mutants are tried on: (M, N, K), defines, and the SMs of the GPU that is played."""
+
+    size: tuple[int, int, int]
+    defines: Mapping[str, int] = field(default_factory=dict)
+    sms: int = 132
+
+
+# One tile whose ring is walked round several times, under all schedules; then, under two of them, several tiles that
+# the ends of the matrices cut off, and the parts of the kernel that other defines switch on. Two stages, so that a step
+# too early or too late meets another one.
+_RING = {"STAGES": 2}
+SETTINGS: Mapping[int, Sequence[Setting]] = {
+    5: (Setting((128, 256, 320)), Setting((136, 264, 328))),
+    6: (Setting((128, 128, 320)), Setting((136, 136, 328))),
+    7: (Setting((128, 256, 320), _RING), Setting((136, 264, 328), _RING)),
+    8: (Setting((256, 256, 320), _RING), Setting((136, 264, 328), _RING)),
+    9: (Setting((256, 256, 320), _RING, 1), Setting((136, 520, 200), _RING, 3)),
+    10: (
+        Setting((512, 256, 328), _RING, 2),
+        Setting((264, 264, 328), _RING, 2),
+        Setting((264, 264, 328), {**_RING, "MULTICAST": 0}, 2),
+        Setting((264, 264, 328), {**_RING, "TMA_STORE": 0}, 2),
+        Setting((264, 264, 328), {**_RING, "OVERLAP": 0}, 2),
+        Setting((264, 264, 328), {**_RING, "RELEASE": 1}, 2),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant. caught_by: a kind of report, or one of the words above; says: the report's sentence."""
+
+    mutant: Mutant
+    caught_by: str
+    says: str = ""
+
+    @property
+    def survives(self) -> bool:
+        """Whether nothing was noticed."""
+        return self.caught_by == SURVIVES
+
+    def __str__(self) -> str:
+        return f"{self.mutant.rung}, {self.mutant.name}: {self.caught_by}{f': {self.says}' if self.says else ''}"
+
+
+def tried(mutant: Mutant) -> Outcome:
+    """Run a mutant until something is noticed, or to the end: what became of it."""
+    name = f"mutant_{mutant.rung:02}_{os.getpid()}"   # another process may try the same one
+    file = save_text(mutant.text, name)
+    try:
+        return next(_findings(mutant, file), Outcome(mutant, SURVIVES))
+    finally:
+        file.unlink(missing_ok=True)
+        for library in cache_directory("emulator").glob(f"{name}-*.so"):
+            library.unlink(missing_ok=True)
+
+
+def _findings(mutant: Mutant, file: Path) -> Iterator[Outcome]:
+    for number, setting in enumerate(SETTINGS[mutant.rung]):
+        for schedule, seed in SCHEDULES if number == 0 else SCHEDULES[:2]:
+            try:
+                emulation = emulate(
+                    mutant.rung,
+                    setting.size,
+                    schedule=schedule,
+                    seed=seed,
+                    sms=setting.sms,
+                    defines=setting.defines,
+                    file=file,
+                )
+            except CompileError as error:
+                yield Outcome(mutant, NOT_COMPILED, str(error))
+            except ArgumentError as error:
+                yield Outcome(mutant, NOT_LAUNCHED, str(error))
+            else:
+                if emulation.run.reports:
+                    first = emulation.run.reports[0]
+                    yield Outcome(mutant, first.kind, first.message)
+                elif not emulation.verification.passed:
+                    yield Outcome(mutant, WRONG, emulation.verification.reason)
