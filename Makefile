@@ -24,8 +24,9 @@ ladder: notebooks  ## draw build/ladder.png
 test: setup  ## run the tests; needs no GPU
 	MPLBACKEND=Agg $(PY) -m pytest
 
-soak: setup  ## run the kernels and the planted bugs under many random schedules (some minutes)
+soak: setup  ## run kernels and planted bugs under many random schedules, and all mutants (half an hour)
 	$(PY) -m helpers.soak
+	$(PY) -m helpers.mutants
 
 sanitize: setup  ## run the emulator's tests with its C++ under AddressSanitizer and UBSan (ten minutes)
 	@sh scripts/sanitize.sh
