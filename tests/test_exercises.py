@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers.bugs import BUGS
-from helpers.errors import ArgumentError
+from helpers.errors import ArgumentError, BackendError
 from helpers.exercises import Function, KernelChange, Number, edit, faulty
 from helpers.exercises.find_the_bug import FindTheBug
 from helpers.exercises.kinds import Exercise, Status, Written
@@ -165,10 +165,39 @@ def test_near_misses_of_a_group_in_flight(name):
     ("i * steps", "async race"),
 ])
 def test_near_misses_of_computed_places(done, words):
-    verdict = find_exercise("09.3").judge(solution_of(find_exercise("09.3")).replace("i / gridDim.x * steps", done))
+    verdict = find_exercise("09.3").judge(find_exercise("09.3").start.replace("at(step)", f"at({done} + step)"))
     if verdict.status is Status.UNCHECKED:
         pytest.skip(verdict.words)
     assert words in verdict.words, verdict.words
+
+
+FOR_ONE_SIZE = {   # right at the size that the reader has seen, and nowhere else
+    "05.3": ([("full[buffer], 1);", "full[buffer], 2 + K / 64);")], "reports deadlock"),
+    "08.3": (
+        [
+            ("    const int tile = order[blockIdx.x];\n", "    const int first = blockIdx.x / 12 * 4;\n"),
+            ("(tile & 0xffff) * BM, n0 = (tile >> 16) * BN;",
+             "(first + (blockIdx.x - 3 * first) % min(4, 6 - first)) * BM;\n"
+             "    const int n0 = (blockIdx.x - 3 * first) / min(4, 6 - first) * BN;"),
+        ],
+        "result is wrong",
+    ),
+    "09.3": (find_exercise("09.3").start.replace("at(step)", "at(i / gridDim.x * 5 + step)"), "wgmma unwritten"),
+}
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("name", FOR_ONE_SIZE)
+def test_a_kernel_for_one_size_only_is_refused(name):
+    answer, words = FOR_ONE_SIZE[name]
+    verdict = find_exercise(name).judge(answer)
+    assert verdict.status is Status.WRONG, verdict.words
+    (m, n, k), = find_exercise(name).more_sizes
+    assert words in verdict.words and f" with M={m} N={n} K={k}: " in verdict.words
+
+
+def test_every_kernel_is_run_at_two_sizes_at_least():
+    assert all(exercise.more_sizes for exercise in of_kind(KernelChange))
 
 
 @pytest.mark.compiler
@@ -352,12 +381,12 @@ def test_solutions_can_be_pasted_into_the_notebook(exercise, capsys):
     printed = capsys.readouterr().out
     cell, _ = cell_of(exercise)
     variable = re.search(rf'check\("{exercise.id}", (\w+)\)', cell)[1]
-    if isinstance(exercise, Written):
-        assert f"def {variable}(" in printed and f"def {variable}(" in cell
-    elif isinstance(solution_of(exercise), str):
-        assert f"+++ {variable}" in printed
-    else:
-        assert f"\n{variable} = " in printed
+    names = {}
+    exec(printed.split("\n\n", 1)[1].rpartition("\n\n")[0], names)   # between the head and the reason
+    verdict = exercise.judge(names[variable])
+    if verdict.status is Status.UNCHECKED:
+        pytest.skip(verdict.words)
+    assert verdict.status is Status.RIGHT, verdict.words
 
 
 @pytest.mark.parametrize("exercise", of_kind(KernelChange), ids=lambda exercise: exercise.id)
@@ -434,6 +463,21 @@ def test_a_kernel_that_does_not_end_is_stopped(monkeypatch):
     assert FAULT.judge(edit(2)).status is Status.RIGHT
 
 
+def test_the_time_to_build_the_emulator_is_not_the_answers(monkeypatch):
+    monkeypatch.setattr(KernelChange, "seconds", 0.3)
+    monkeypatch.setattr(KernelChange, "_problem", lambda exercise, answer: "run.")
+    built = []
+    monkeypatch.setattr("helpers.emulator.build.build_runtime", lambda: built.append(time.sleep(0.5)))
+    assert TWIN.judge("text").words == "run." and built
+
+    def no_compiler():
+        raise BackendError("no compiler")
+
+    monkeypatch.setattr("helpers.emulator.build.build_runtime", no_compiler)
+    assert TWIN.judge("text").words == "run."
+    assert TWIN.judge(...).status is Status.OPEN
+
+
 def test_checks_in_other_threads_have_no_limit():
     verdicts = []
     thread = threading.Thread(target=lambda: verdicts.append(number().judge(32)))
@@ -461,6 +505,7 @@ def test_maps_of_places_are_told_what_is_wrong(answer, words):
 
 
 @pytest.mark.parametrize("answer", [32, 32.0, np.int64(32), np.float32(32), np.array(32), [32], np.array([32])])
+@pytest.mark.filterwarnings("error")
 def test_numbers_of_any_type_are_right(answer):
     assert number().judge(answer).status is Status.RIGHT
 
@@ -474,6 +519,13 @@ def test_wrong_numbers_are_told_apart():
     assert PAIR.judge((2, 33)).words == "uncoalesced: 33 is too large."
     assert "a tuple of 2 numbers" in PAIR.judge(2).words
     assert "without quotation marks" in PAIR.judge("2, 32").words
+
+
+@pytest.mark.parametrize(("value", "shown"), [("0", "'0'"), (["0"], "['0']"), (b"0", "b'0'"), (10**400, "1000")])
+def test_what_only_looks_like_the_number_is_refused_in_words(value, shown):
+    verdict = ROW.judge(lambda thread, tile: value)
+    assert verdict.status is Status.WRONG
+    assert verdict.words.startswith(f"at thread=0, tile=32 your function gives {shown}"), verdict.words
 
 
 def test_functions_are_compared_at_points():

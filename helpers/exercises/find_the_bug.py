@@ -43,14 +43,12 @@ class FindTheBug(KernelChange):
     The solution, in helpers/solutions/nbNN.py, is a list of pairs.
 
     edits: (right text, faulty text) in the rung's kernel; a line of which nothing is left is gone in the faulty one.
-    size: (M, N, K) of the run that shows the symptom. more_sizes: on which a mended kernel must be right too, such as
-    one with several tiles; so that a mending for one size only is refused.
+    size: (M, N, K) of the run that shows the symptom. more_sizes: such as one with several tiles.
     schedules: a mended kernel is run under all of them, with two seeds if they are random.
     defines: for the preprocessor, for the faulty kernel and the mended one.
-    goal: for a fault that shows in the counters only; gets the `Emulation` of each run.
+    goal: for a fault that shows in the counters only.
     """
 
-    more_sizes: tuple[tuple[int, int, int], ...] = ()
     schedules: tuple[str, ...] = ("lazy", "eager", "random")
     defines: Mapping[str, int] = field(default_factory=dict)
 

@@ -1,9 +1,9 @@
 """The kinds of exercise: a number, a function, a changed kernel. Each judges an answer, and never raises."""
 
+import contextlib
 import copy
 import math
 import numbers
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -65,8 +65,10 @@ class Exercise:
     def judge(self, answer: Any) -> Verdict:
         """The verdict on an answer of any type. Never raises, apart from an interrupt."""
         try:
+            answer = _filled_in(answer)
+            self._prepare()
             with time_limit(self.seconds):
-                problem = self._problem(_filled_in(answer))
+                problem = self._problem(answer)
         except _Open:
             words = f'put your answer in place of the three dots and run the cell again; hint("{self.id}") helps.'
             return Verdict(Status.OPEN, words)
@@ -79,6 +81,9 @@ class Exercise:
         except (Exception, SystemExit) as error:  # whatever an answer does, the reader gets a sentence
             problem = f"the answer could not be checked ({_name(error)})."
         return Verdict(Status.WRONG, problem) if problem else Verdict(Status.RIGHT, self.because)
+
+    def _prepare(self) -> None:
+        """What takes its time whatever the answer is, and is not counted as the answer's."""
 
     def _problem(self, answer: Any) -> str | None:
         """What is wrong with an answer, as a sentence; None if nothing is."""
@@ -210,8 +215,10 @@ class Function(Written):
 
     def _same(self, value: Any, expected: Any) -> bool:
         try:
+            if any(isinstance(item, (str, bytes)) for item in np.asarray(value, dtype=object).flat):
+                return False   # in which NumPy would read a number
             mine, right = np.asarray(value, dtype=float), np.asarray(expected, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return False
         return mine.shape == right.shape and np.allclose(mine, right, rtol=max(self.tolerance, SLACK), atol=SLACK)
 
@@ -223,15 +230,17 @@ class KernelChange(Exercise):
     The answer is a list of replacements, (old text, new text), in the kernel that the reader starts from; or the text
     of a whole kernel; or the path of a `.cu` file; or a dict of defines.
     rung, entry: the kernel that it changes. edits: what the start differs by from the rung, as (old text, new text).
-    size: (M, N, K) of the run. schedules: of the emulator, all are run.
+    size: (M, N, K) of the run. more_sizes: on which the changed kernel must be right too, so that one for `size` only
+    is refused. schedules: of the emulator, all are run.
     sms: of the GPU that is played; few, so that a persistent kernel has several tiles for each.
     lines: of the start that the solution changes.
-    goal: gets the `Emulation` and returns what is still missing, as a sentence, or None; a wrong result
-    or a report is refused before it is asked.
+    goal: gets the `Emulation` of each run at `size` and returns what is still missing, as a sentence, or None; a wrong
+    result or a report is refused before it is asked.
     """
 
     rung: str | int
     size: tuple[int, int, int]
+    more_sizes: tuple[tuple[int, int, int], ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
     goal: Callable[["Emulation"], str | None] = field(default=lambda emulation: None)
     entry: str | None = None
@@ -245,10 +254,17 @@ class KernelChange(Exercise):
         """The text of the kernel that the reader starts from."""
         return edit(self.rung, *self.edits)
 
+    def _prepare(self) -> None:
+        from helpers.emulator.build import build_runtime
+
+        with contextlib.suppress(CourseError):   # the check itself says it
+            build_runtime()   # half a minute, once on a machine
+
     def _runs(self) -> Iterator[dict[str, Any]]:
         """Keyword arguments for `emulate`, for each run that the answer must pass."""
-        for schedule in self.schedules:
-            yield {"size": self.size, "schedule": schedule}
+        for size in (self.size, *self.more_sizes):
+            for schedule in self.schedules:
+                yield {"size": size, "schedule": schedule}
 
     def _problem(self, answer: Any) -> str | None:
         from helpers.kernel import emulate
@@ -270,7 +286,7 @@ class KernelChange(Exercise):
                 return f"the emulator reports {kind}{line}{self._where(run['size'])}: {report.message}"
             if not emulation.verification.passed:
                 return f"the result is wrong{self._where(run['size'])}: {emulation.verification.reason}"
-            if missing := self.goal(emulation):
+            if run["size"] == self.size and (missing := self.goal(emulation)):
                 return missing
         return None
 
@@ -319,10 +335,13 @@ def _values(answer: Any) -> tuple[float, ...] | None:
     if isinstance(answer, np.ndarray):
         answer = answer.tolist()
     items = answer if isinstance(answer, (tuple, list)) else (answer,)
-    for item in items:
-        if not isinstance(item, numbers.Real) or isinstance(item, bool) or not abs(item) <= sys.float_info.max:
-            return None
-    return tuple(float(item) for item in items)
+    if not all(isinstance(item, numbers.Real) and not isinstance(item, bool) for item in items):
+        return None
+    try:
+        values = tuple(float(item) for item in items)
+    except OverflowError:
+        return None
+    return values if all(map(math.isfinite, values)) else None
 
 
 def _no_number(answer: Any, count: int) -> str:

@@ -70,6 +70,7 @@ EXERCISES = (
         rung="02_smem_tiling",
         edits=TRANSPOSED,
         size=(64, 64, 64),
+        more_sizes=((40, 48, 70),),
         goal=_transposed_without_conflicts,
         hints=(
             "Look at the store to A_tile: its lanes differ in `tile_column`, which is now the row of the tile.",

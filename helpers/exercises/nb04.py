@@ -85,6 +85,7 @@ EXERCISES = (
         rung="04_swizzling",
         lines=2,
         size=(128, 256, 128),
+        more_sizes=((256, 512, 64),),
         goal=_b_without_the_xor,
         hints=(
             "B_tile is stored in one place and read in another. What does chunk_index(row, chunk) give without XOR?",

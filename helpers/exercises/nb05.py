@@ -61,6 +61,7 @@ EXERCISES = (
         rung="05_tma",
         edits=BY_BOX,
         size=(128, 256, 192),
+        more_sizes=((200, 328, 320),),
         schedules=("lazy", "eager"),
         goal=_announced_by_box,
         hints=(

@@ -74,6 +74,7 @@ EXERCISES = (
         rung="06_wgmma",
         edits=_BOXES_FIRST,
         size=(128, 128, 256),
+        more_sizes=((200, 136, 200),),
         goal=_boxes_first,
         hints=(
             "Which two addresses does the leading offset of B's descriptor lie between?",

@@ -82,6 +82,7 @@ EXERCISES = (
         rung="07_pipelining",
         lines=5,
         size=(128, 256, STEPS * DEPTH),
+        more_sizes=((200, 264, 136),),
         goal=_one_group_in_flight,
         schedules=("lazy", "random"),
         hints=(

@@ -85,6 +85,7 @@ EXERCISES = (
         rung="08_hilbert",
         lines=4,
         size=SIZE,
+        more_sizes=((300, 1096, 64),),
         goal=_bands_without_a_list,
         hints=(
             "Which band is CTA i in, if a full band has 4 * n_tiles tiles? How many rows has the last band?",

@@ -96,6 +96,7 @@ EXERCISES = (
         lines=2,
         edits=_COMPUTED,
         size=SIZE,
+        more_sizes=((384, 512, 136),),
         goal=_computes_its_places,
         schedules=("lazy", "random"),
         sms=CTAS,

@@ -76,6 +76,7 @@ EXERCISES = (
         lines=2,
         edits=_LONELY,
         size=SIZE,
+        more_sizes=((300, 264, 200),),
         schedules=("lazy", "eager"),
         goal=_still_shares,
         hints=(

@@ -1,16 +1,18 @@
 """What a reader's session does with exercises: check, hint, solution. It prints; it never raises."""
 
-import difflib
 import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
 from helpers.errors import ArgumentError, CourseError
-from helpers.exercises.kinds import HINTS, Exercise, KernelChange, Status
+from helpers.exercises.kinds import HINTS, Exercise, Status
 from helpers.rungs import NOTEBOOK_DIR
 
 if TYPE_CHECKING:
     from helpers.exercises.find_the_bug import FaultyKernel
+
+
+WIDTH = 110   # columns of a solution
 
 
 class Session:
@@ -73,19 +75,21 @@ def _find(name: str) -> Exercise | None:
 
 
 def _shown(exercise: Exercise, solution: Any) -> str:
-    """A solution as text that can be pasted into the notebook: a function's source, else the variable's new value.
-
-    The solution of a kernel that is a whole text is shown as its difference from the text the reader starts from.
-    """
+    """A solution as text that can be pasted into the notebook: a function's source, else the variable's new value."""
     name = _variable(exercise)
     if inspect.isfunction(solution):
         return inspect.getsource(solution).rstrip()
-    if isinstance(exercise, KernelChange) and isinstance(solution, str):
-        old, new = exercise.start.splitlines(), solution.splitlines()
-        return "\n".join(difflib.unified_diff(old, new, "the kernel as it was", name, lineterm="", n=1))
     if isinstance(solution, list):
-        return "\n".join((f"{name} = [", *(f"    {item!r}," for item in solution), "]"))
+        return "\n".join((f"{name} = [", *map(_pair, solution), "]"))
     return f"{name} = {solution!r}"
+
+
+def _pair(pair: tuple[str, str]) -> str:
+    """A replacement as Python's text: in one line if it fits, else line by line as the kernel has it."""
+    if len(line := f"    {pair!r},") <= WIDTH:
+        return line
+    texts = (text.splitlines(keepends=True) or [""] for text in pair)
+    return "\n".join(("    (", *("\n".join(f"        {part!r}" for part in text) + "," for text in texts), "    ),"))
 
 
 def _variable(exercise: Exercise) -> str:

@@ -1,7 +1,5 @@
 """Solutions of notebook 7."""
 
-from helpers.exercises.kinds import edit
-
 
 def places(step: int, stages: int) -> tuple[int, int, int]:
     phase = step // stages
@@ -14,8 +12,7 @@ RELEASE = "            if (thread % 32 == 0) mbarrier_arrive(&shared.empty[place
 SOLUTIONS = {
     "07.1": (40960, 5),
     "07.2": places,
-    "07.3": edit(
-        "07_pipelining",
+    "07.3": [
         (
             WAIT + RELEASE,
             "wgmma_wait_group<1>();   // the group of the step before is over\n"
@@ -25,6 +22,6 @@ SOLUTIONS = {
             "        }\n"
             "        wgmma_wait_group<0>();   // the sums are complete\n",
         ),
-    ),
+    ],
     "07.4": [("CONSUMERS * 128);", "CONSUMERS * WARPS);")],
 }

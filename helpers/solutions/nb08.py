@@ -1,7 +1,5 @@
 """Solutions of notebook 8."""
 
-from helpers.exercises.kinds import edit
-
 
 def bigger(curve: list[list[int]]) -> list[list[int]]:
     side = round(len(curve) ** 0.5)
@@ -16,8 +14,7 @@ def bigger(curve: list[list[int]]) -> list[list[int]]:
 SOLUTIONS = {
     "08.1": (16, 8, 512),
     "08.2": bigger,
-    "08.3": edit(
-        "08_hilbert",
+    "08.3": [
         (
             "    const int tile = order[blockIdx.x];\n"
             "    const int m0 = (tile & 0xffff) * BM, n0 = (tile >> 16) * BN;\n",
@@ -26,6 +23,6 @@ SOLUTIONS = {
             "    const int height = min(4, m_tiles - first), inside = blockIdx.x - first * n_tiles;\n"
             "    const int m0 = (first + inside % height) * BM, n0 = inside / height * BN;\n",
         ),
-    ),
+    ],
     "08.4": [("n_tiles - column", "n_tiles - 1 - column")],
 }
