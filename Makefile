@@ -2,13 +2,14 @@
 #
 # All paths are relative, so that the folder may have any name.
 PYTHON ?=
+FUZZ ?= 20
 PY := .venv/bin/python
 
 # Settings of the caller that would leak into the environment made here.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND
 
 .DEFAULT_GOAL := all
-.PHONY: all setup notebooks ladder test soak sanitize lint lab slides record browser clean help
+.PHONY: all setup notebooks ladder test soak fuzz sanitize lint lab slides record browser clean help
 
 all: notebooks ladder  ## set up, run every notebook into build/notebooks, draw build/ladder.png
 
@@ -27,6 +28,9 @@ test: setup  ## run the tests; needs no GPU
 soak: setup  ## run kernels and planted bugs under many random schedules, and all mutants (half an hour)
 	$(PY) -m helpers.soak
 	$(PY) -m helpers.mutants
+
+fuzz: setup  ## damaged files, random command lines, shapes and defines, FUZZ=20 times as many as in `make test` (20 minutes)
+	MPLBACKEND=Agg $(PY) -m pytest tests/fuzz --fuzz $(FUZZ)
 
 sanitize: setup  ## run the emulator's tests with its C++ under AddressSanitizer and UBSan (ten minutes)
 	@sh scripts/sanitize.sh

@@ -1,6 +1,7 @@
 """JSON files that people diff: stable order, short, written whole or not at all, and checked when read."""
 
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from helpers.errors import RecordError
 from helpers.files import write_whole
 from helpers.rungs import ROOT
+from helpers.words import short
 
 MAX_BYTES = 16 << 20         # of a file; the longest record has some 10,000
 LEAST, MOST = 1e-30, 1e30    # of a measured number above zero: what is computed from it stays finite
@@ -49,13 +51,13 @@ def _holds_objects(value: Any) -> bool:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a file. Raises RecordError, naming the file, if there is none or it is no JSON object.
 
-    Stricter than JSON: a key that stands twice in an object (as after a merge) is refused, and so is text that is no
-    Unicode (half of a surrogate pair), which could not be written again.
+    Stricter than JSON: a key that stands twice in an object (as after a merge) is refused, and so is what could not be
+    written again: text that is no Unicode (half of a surrogate pair), and a number such as 1e999.
     """
     try:
         _require_file(Path(path))
         text = Path(path).read_text(encoding="utf-8")
-        data = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        data = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
         if SURROGATE.search(text):
             json.dumps(data, ensure_ascii=False).encode()
     except FileNotFoundError:
@@ -75,6 +77,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _refuse_constant(constant: str) -> None:
     raise ValueError(f"it contains {constant}")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"it contains {digits[:20]}, which is too large")
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -161,7 +170,7 @@ class Fields:
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
         """One of a few strings."""
-        needed = " or ".join(repr(item) for item in choices)
+        needed = " or ".join(map(short, choices))
         value = self.take(key, needed)
         if value not in choices:
             self.fail(key, f"is {_kind(value)}", needed)

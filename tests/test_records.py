@@ -180,6 +180,24 @@ def test_a_file_under_the_name_of_something_else_is_refused(tmp_path):
             read()
 
 
+def test_a_number_that_is_too_large_is_refused_wherever_it_stands(tmp_path):
+    """Python reads it as infinity, which JSON does not have: the record could not be written again."""
+    path = records.write_record(measurement(method={"rounds": 9}), tmp_path)
+    path.write_text(path.read_text().replace('"rounds": 9', '"rounds": 1e999'))
+    with pytest.raises(RecordError, match="it contains 1e999, which is too large.*restore it with git"):
+        records.read_record(path)
+
+
+def test_a_long_choice_is_not_shown_whole(tmp_path):
+    path = tmp_path / "published.json"
+    data = json.loads((RECORD_DIR / "published.json").read_text())
+    data["sources"]["x" * 5000] = data["sources"].pop("worklog")
+    path.write_text(json.dumps(data))
+    with pytest.raises(RecordError, match="but it must be 'gordic' or 'fast.cu' or 'xxx") as caught:
+        records.published(path)
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '{"schema": NaN}', "\x00\x01", '{"a": Infinity}'])
 def test_what_is_not_a_json_object_is_refused(tmp_path, text):
     path = tmp_path / "nvidia-h200" / "01_coalescing_4096_burst.json"
