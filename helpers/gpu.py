@@ -13,6 +13,7 @@ from typing import Any
 
 from helpers.cuda import supported_architectures
 from helpers.errors import BackendError
+from helpers.words import first_line
 
 NEEDED_DRIVER = 13000   # CUDA 13.0, as cuDriverGetVersion counts
 STATIC_LIMIT = 48 * 1024   # more shared memory than this has to be asked for (CUDA C++ Programming Guide, 16.4)
@@ -191,13 +192,24 @@ def synchronize() -> None:
 
 @contextmanager
 def memory_for(what: str) -> Iterator[None]:
-    """Where arrays are made on the GPU. Raises BackendError if its memory does not suffice for `what`."""
+    """Where arrays are made on the GPU, mostly the first use of it.
+
+    Raises BackendError if its memory does not suffice for `what`, or if CUDA refuses the GPU: another process may have
+    it to itself (compute mode Exclusive Process).
+    """
     try:
         yield
     except MemoryError as error:
         if not is_of_gpu(error):
             raise
         raise out_of_memory(what, error) from None
+    except Exception as error:
+        if type(error).__name__ != "CUDARuntimeError":
+            raise
+        raise BackendError(
+            f"The GPU cannot be used for {what} ({first_line(error)}): see in `nvidia-smi` whether another process has "
+            "it to itself, or use the emulator."
+        ) from None
 
 
 def is_of_gpu(error: MemoryError) -> bool:

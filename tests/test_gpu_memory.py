@@ -69,6 +69,22 @@ def test_what_the_driver_does_not_say_is_left_out(monkeypatch):
     assert "for it: more is needed, and it does not" in str(gpu.out_of_memory("it", MemoryError("no numbers")))
 
 
+def test_a_gpu_that_another_process_has_to_itself_is_said_in_a_sentence(monkeypatch):
+    refusal = type("CUDARuntimeError", (RuntimeError,), {})
+
+    def busy(*_: object, **__: object) -> None:
+        raise refusal("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
+
+    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=busy, asarray=busy))
+    said = raised(lambda: random_matrix(64, 96, 0, "cuda"))
+    assert said == (
+        "The GPU cannot be used for a copy of a matrix of 64 x 96 (cudaErrorDevicesUnavailable: CUDA-capable device(s) "
+        "is/are busy or unavailable): see in `nvidia-smi` whether another process has it to itself, or use the emulator."
+    )
+    with pytest.raises(RuntimeError, match="our own"), memory_for("a matrix"):
+        raise RuntimeError("our own mistake")
+
+
 def test_the_memory_of_the_machine_is_another_matter(capsys):
     with pytest.raises(MemoryError), memory_for("a matrix"):
         raise MemoryError("Unable to allocate 3 GiB")
