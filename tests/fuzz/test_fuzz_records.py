@@ -204,8 +204,8 @@ def test_damaged_files_are_refused_or_right(name, tmp_path, fuzz):
     path = folder / kind.path
     good = path.read_bytes()
     kind.use(folder)
-    accepted = 0
-    for number, draw in cases(name, 100 * fuzz):
+    accepted, count = 0, (25 if name == "second" else 100) * fuzz   # the second recording is read with the first
+    for number, draw in cases(name, count):
         path.write_bytes(damaged(draw, good))
         try:
             found = kind.use(folder)
@@ -224,5 +224,5 @@ def test_damaged_files_are_refused_or_right(name, tmp_path, fuzz):
             require_sentence(error, path)
         except Exception as error:
             raise AssertionError(f"case {number}: written again") from error
-    assert accepted < 100 * fuzz, "nothing was damaged"
+    assert accepted < count, "nothing was damaged"
     assert sorted(file.name for file in folder.rglob(".*")) == []
