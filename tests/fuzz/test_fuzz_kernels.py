@@ -30,7 +30,8 @@ DEFINES: Mapping[int, Mapping[str, tuple[int, ...]]] = {
     7: RINGS,
     8: RINGS,
     9: RINGS,
-    10: {**RINGS, "MULTICAST": TWO, "TMA_STORE": TWO, "OVERLAP": TWO, "RELEASE": TWO},
+    # A stage is given back one step after it was read, so with one alone the producer would wait for what never comes.
+    10: {"STAGES": (2, 3, 4), "MULTICAST": TWO, "TMA_STORE": TWO, "OVERLAP": TWO, "RELEASE": TWO},
 }
 OUTSIDE = (-1, 0, 5, 7, 64, 10**6, 2**40, "x", "1.5", "")
 # What is exchanged in a kernel's text.
@@ -84,6 +85,12 @@ def test_random_shapes_that_a_rung_does_not_take_are_refused(rung, fuzz):
         with pytest.raises(ArgumentError) as caught:
             emulate(rung, tuple(size) if isinstance(size, list) else size)
         assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+@pytest.mark.compiler
+def test_a_ring_of_one_stage_is_too_short_for_rung_10():
+    code, said = run_file(RUNGS[9], "--size", "128x256x192", "--define", "STAGES=1")
+    assert code == 1 and re.search(r"deadlock.* waits at empty\[0\]|STAGES", said)
 
 
 def run_file(rung: Rung, *more: str) -> tuple[int, str]:
