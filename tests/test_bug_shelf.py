@@ -8,6 +8,7 @@ from helpers.bugs import BUGS, VERIFY, Bug, bug, is_named, plant, search
 from helpers.bugs.__main__ import main
 from helpers.bugs.table import DOCUMENT, document
 from helpers.emulator import Report
+from helpers.emulator.compiler import find_compiler
 from helpers.emulator.protocol import REPORT_KINDS
 from helpers.errors import ArgumentError
 from helpers.kernel import emulate
@@ -15,6 +16,7 @@ from helpers.rungs import find_rung
 
 SCHEDULES = [("lazy", 0), ("random", 0), ("random", 1), ("random", 2)]   # `make soak` tries 20 seeds
 LEAST_BUGS = 30
+UNSET = {"accumulators_not_started"}   # the mistake is a variable that was never given a value
 
 
 def expected(planted: Bug) -> list[pytest.MarkDecorator]:
@@ -28,6 +30,8 @@ SHELF = [pytest.param(planted, id=planted.name, marks=expected(planted)) for pla
 @pytest.mark.compiler
 @pytest.mark.parametrize("planted", SHELF)
 def test_every_bug_is_named_whatever_the_schedule(planted):
+    if planted.name in UNSET and not find_compiler().fills_variables:
+        pytest.skip("this compiler does not fill variables that are never given a value: take g++ 12 or newer")
     findings = [search(planted, *schedule) for schedule in SCHEDULES]
     assert [str(finding) for finding in findings if not finding.named_by] == []
 

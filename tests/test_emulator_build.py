@@ -12,6 +12,8 @@ import pytest
 from emulator_support import KERNELS
 
 from helpers.emulator import build, compile_kernel, compiler_version, image, lines, module, protocol, source
+from helpers.emulator.build import kernel_flags
+from helpers.emulator.compiler import Compiler
 from helpers.errors import ArgumentError, BackendError, CompileError
 from helpers.kernel import emulate
 from helpers.rungs import KERNEL_DIR
@@ -399,3 +401,13 @@ def test_arrays_of_python_objects_are_refused():
     with pytest.raises(ArgumentError, match="C of matmul is an array of Python objects"):
         A, B = np.zeros((128, 64), "u2"), np.zeros((64, 256), "u2")
         loaded.launch("matmul", (1, 1), (256,), (A, B, objects, 128, 256, 64))
+
+
+@pytest.mark.parametrize(("version", "fills"), [
+    ("g++-11 (Debian 11.3.0-12) 11.3.0", False), ("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", True),
+    ("c++ (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", False), ("g++ (conda-forge gcc 14.2.0-1) 14.2.0", True),
+    ("Debian clang version 13.0.1-11+b2", True), ("clang version 22.1.8", True), ("my compiler", False),
+])
+def test_old_compilers_do_without_filled_variables(version, fills):
+    compiler = Compiler(("c++",), version)
+    assert compiler.fills_variables == fills == ("-ftrivial-auto-var-init=pattern" in kernel_flags(compiler, True))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from emulator_support import compiled, marked_line
 
+from helpers.emulator.compiler import find_compiler
 from helpers.kernel import load, random_matrix
 from helpers.tensor_map import tensor_map
 
@@ -181,6 +182,8 @@ FAULTS = {
 @pytest.mark.parametrize("bug", FAULTS)
 def test_each_planted_fault_is_found_and_named(bug, counters):
     kinds, marks = FAULTS[bug]
+    if "accumulator_unset" in kinds and not find_compiler().fills_variables:
+        pytest.skip("this compiler does not fill variables that are never given a value: take g++ 12 or newer")
     for schedule, seed in SCHEDULES[1:]:
         _, run = gemm(bug=bug, counters=counters, schedule=schedule, seed=seed)
         found = [report for report in run.reports if report.kind in kinds]

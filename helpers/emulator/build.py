@@ -34,9 +34,9 @@ KERNEL_FLAGS = (
     "-fno-finite-loops",           # a loop without end is a fault to be reported; C++ would let it be left out
     "-ffp-contract=fast",          # a * b + c is one operation, as on the GPU
     "-ftls-model=local-dynamic",   # shared memory is thread-local, and all of it in this library
-    "-ftrivial-auto-var-init=pattern",   # what was never given a value is no plausible number
     "-fstack-clash-protection",    # a stack overflow always meets the page below the stack
 )
+PATTERN_FLAGS = ("-ftrivial-auto-var-init=pattern",)   # what was never given a value is no plausible number
 # For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's.
 HOOK_FLAGS = ("-fsanitize=thread",)
 # The last two keep an access at its own source line: they would move it to where its address is computed.
@@ -118,6 +118,8 @@ def build_kernel(
 def kernel_flags(compiler: Compiler, counters: bool) -> tuple[str, ...]:
     """The compiler's flags for a kernel."""
     flags = (*COMMON_FLAGS, *KERNEL_FLAGS, *machine_flags(), "-O2")
+    if compiler.fills_variables:
+        flags += PATTERN_FLAGS
     if not compiler.is_clang:
         # Shared arrays have no constructors; without this flag each access would first ask for one.
         flags += ("-fno-extern-tls-init",)

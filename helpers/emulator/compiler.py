@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from helpers.errors import BackendError
 
+FILLING_GNU = 12
 REMEDY = "install g++ (Debian and Ubuntu: apt-get install g++) or set CXX to a C++17 compiler"
 
 
@@ -25,6 +27,12 @@ class Compiler:
     def is_clang(self) -> bool:
         """Whether it takes clang's flags rather than g++'s."""
         return "clang" in self.version
+
+    @property
+    def fills_variables(self) -> bool:
+        """Whether it can fill variables that are never given a value: clang does, and g++ from version 12 on."""
+        number = re.search(r"\b(\d+)\.\d+", self.version)
+        return self.is_clang or (number is not None and int(number[1]) >= FILLING_GNU)
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ namespace {
 
 // What accumulators hold while a wgmma has them: a NaN that arithmetic turns into another one (it sets bit 22).
 constexpr uint32_t kHeld = 0x7fa0face;
-// What variables hold that were never given a value, see KERNEL_FLAGS in build.py: g++'s pattern and clang's.
+// What variables hold that were never given a value, see PATTERN_FLAGS in build.py: g++'s pattern and clang's.
 constexpr uint32_t kUnset[] = {0xfefefefe, 0xffffffff};
 
 enum class Mismatch : int64_t { descriptor_a = 0, descriptor_b = 1, shape = 2, accumulate = 3, accumulators = 4, group = 5, line = 6 };
