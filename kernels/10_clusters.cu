@@ -33,7 +33,7 @@
 #ifndef RELEASE
 #define RELEASE 0
 #endif
-
+static_assert(STAGES >= 2, "a stage is given back one step after it was read: a ring of one would wait forever");
 constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
 constexpr int CLUSTER = 2;                   // CTAs one below the other, with the same columns of C
 constexpr int CONSUMERS = 2;                 // warpgroups that multiply; each 64 x 256 of C
