@@ -90,7 +90,7 @@ def test_random_shapes_that_a_rung_does_not_take_are_refused(rung, fuzz):
 @pytest.mark.compiler
 def test_a_ring_of_one_stage_is_too_short_for_rung_10():
     code, said = run_file(RUNGS[9], "--size", "128x256x192", "--define", "STAGES=1")
-    assert code == 1 and re.search(r"deadlock.* waits at empty\[0\]|STAGES", said)
+    assert code == 1 and "a ring of one would wait forever" in said
 
 
 def run_file(rung: Rung, *more: str) -> tuple[int, str]:
