@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from helpers.bugs import BUGS, VERIFY, Bug
+from helpers.mutants.counts import section as mutants_section
 from helpers.rungs import ROOT, find_rung
 
 DOCUMENT = ROOT / "docs" / "bugs.md"
@@ -22,17 +23,17 @@ and wants no report at all.
 Where several reports are listed, the schedule decides which of them comes. "The verification" compares C with the
 product: it finds mistakes that break no rule, and guesses from the numbers what they are.
 
-This page is written by `python -m helpers.bugs`, from the data in `helpers/bugs/`.
+This page is written by `python -m helpers.bugs`, from the data in `helpers/bugs/` and `helpers/mutants/`.
 """
 _TITLES = "| bug | mistake | what it does | what is reported |\n|---|---|---|---|\n"
 
 
 def document(bugs: Iterable[Bug] = BUGS) -> str:
-    """docs/bugs.md: a table for each rung."""
+    """docs/bugs.md: a table for each rung, and what became of the mutants."""
     by_rung: dict[int, list[Bug]] = {}
     for bug in bugs:
         by_rung.setdefault(bug.rung, []).append(bug)
-    return _HEAD + "".join(_section(number, by_rung[number]) for number in sorted(by_rung))
+    return _HEAD + "".join(_section(number, by_rung[number]) for number in sorted(by_rung)) + mutants_section()
 
 
 def _section(number: int, bugs: list[Bug]) -> str:

@@ -15,6 +15,8 @@ from helpers.mutants import MUTATED_RUNGS, SURVIVES, Outcome, mutants, reason, t
 from helpers.mutants.counts import record
 from helpers.words import plural
 
+PROGRESS = 100   # mutants from one line of progress to the next
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if a mutant survives that is not listed as harmless, or one that is listed does not."""
@@ -44,6 +46,8 @@ def _try_all(rungs: Iterable[int], keep: bool) -> int:
             if text := problem(outcome):
                 bad += 1
                 print(text, flush=True)
+            if counts.total() % PROGRESS == 0:
+                print(f"rung {rung}: {counts.total()} tried", flush=True)
         if keep:
             record(rung, counts)
         seconds = time.monotonic() - started

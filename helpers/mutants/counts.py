@@ -16,11 +16,12 @@ _HEAD = """\
 
 ## Mutants
 
-`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10. It removes each call of a primitive,
-puts a related one in its place, exchanges it with its neighbour, and makes each of its arguments, each number in them
-and each constant of the file one more and one less. Each of these {mutants} is run on the emulator until something is
-noticed: {refused} are refused by one of {kinds} kinds of report, {wrong} give a wrong result, {early} do not compile or
-cannot be launched. The other {harmless} are harmless, for the reasons below (`helpers/mutants/harmless.py`).
+`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10. It removes each call of a primitive, and
+of a kernel's own functions that call some, puts a related one in its place, exchanges it with its neighbour, and makes
+each of its arguments, each number in them and each constant of the file one more and one less. Each of these
+{mutants} is run on the emulator until something is noticed: {refused} are refused by one of {kinds} kinds of report,
+{wrong} give a wrong result, {early} do not compile or cannot be launched. The other {harmless} are harmless, for the
+reasons below (`helpers/mutants/harmless.py`).
 
 | rung | mutants | refused by a report | wrong result | do not compile, or are not launched | harmless |
 |---|---|---|---|---|---|
@@ -64,4 +65,5 @@ def _reasons() -> Iterator[str]:
     for why in dict.fromkeys(entry.reason for entry in HARMLESS):
         names = dict.fromkeys(name for entry in HARMLESS if entry.reason == why for name in entry.names)
         rungs = sorted({rung for entry in HARMLESS if entry.reason == why for rung in entry.rungs})
-        yield f"- {', '.join(f'`{name}`' for name in names)} (rungs {', '.join(map(str, rungs))}). {why}\n"
+        where = f"rung{'s' * (len(rungs) > 1)} {', '.join(map(str, rungs))}"
+        yield f"- {', '.join(f'`{name}`' for name in names)} ({where}). {why}\n"

@@ -86,7 +86,7 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         (7, 8, 9, 10),
         ("setmaxnreg_inc 1: removed",),
-        "The compiler then makes do with the registers that a thread has at launch.",
+        "The compiler then makes do with the registers that a thread has at launch, and spills what they do not hold.",
     ),
     Harmless(
         (7, 8, 9, 10),
