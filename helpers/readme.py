@@ -123,9 +123,9 @@ def _cublas(found: Sequence[Measurement]) -> float | None:
 
 KINDS = {
     "Number": "reason: a number",
-    "Function": "reason: an access pattern",
-    "PlaceMap": "reason: an access pattern",
-    "KernelChange": "write code",
+    "Function": "write code: a function",
+    "PlaceMap": "write code: a function",
+    "KernelChange": "write code: a kernel",
     "FindTheBug": "find the bug",
 }
 BLOCKS: Mapping[str, Callable[[], str]] = {

@@ -210,11 +210,30 @@ def test_exercises_sections_and_files_that_the_kit_names_are_there():
 
 
 def test_the_kit_has_the_three_routes_and_their_minutes_add_up():
-    for words, minutes_of_room in (("90 minutes", 90), ("Half a day", 210)):
-        part = WORKSHOP.split(f"**{words}")[1].split("\n\n**")[0]
+    for words, minutes_of_room in (("90 minutes", 90), ("Half a day", 210), ("A full day", 420)):
+        part = re.split(r"\n\n(?:\*\*|## )", WORKSHOP.split(f"**{words}")[1])[0]
         table = [int(value) for value in re.findall(r"^\| (\d+) \|", part, flags=re.MULTILINE)]
         assert sum(table) == minutes_of_room, words
-    assert "**A full day" in WORKSHOP
+
+
+def test_the_kit_gives_a_notebook_no_less_time_than_its_reading_and_the_exercise_take():
+    """Where a class works through a whole notebook, with the exercises that are not left to who is done."""
+    tasks = {task.id: PRACTICE_MINUTES[type(task).__name__] for task in all_exercises()}
+    row = r"^\| (\d+) \| Notebook (\d+)(?:, whole)?; exercises? (.*?)(?:, .*for those.*)?\.? \|"
+    rows = re.findall(row, WORKSHOP, flags=re.MULTILINE)
+    assert len(rows) >= 10
+    for given, number, exercises_named in rows:
+        needed = minutes(RUNGS[int(number) - 1]).reading
+        needed += sum(tasks[name] for name in re.findall(r"\d\d\.\d", exercises_named))
+        assert int(given) >= needed - 2.5, (number, given, needed)
+
+
+@pytest.mark.parametrize("task", all_exercises(), ids=lambda task: task.id)
+def test_the_kit_and_the_notebook_name_the_same_kind_of_exercise(task):
+    kind = re.search(rf"^\| {re.escape(task.id)} \| ([a-z ]+)", block(WORKSHOP, "exercises"), flags=re.MULTILINE)[1]
+    cells = read_notebook(RUNGS[int(task.id[:2]) - 1].notebook).cells
+    asked = next(cell.source for cell in cells if f"**{task.id}**" in cell.source)
+    assert f"**{task.id}** ({kind.strip()}" in asked
 
 
 # CONTRIBUTING.md
