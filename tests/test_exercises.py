@@ -334,8 +334,6 @@ def assert_length_is_stated(exercise, text):
 def test_a_kernel_to_change_is_its_solution_without_the_readers_lines(exercise):
     cell, text = cell_of(exercise)
     solution = solution_of(exercise)
-    if isinstance(solution, dict):
-        return
     whole = solution if isinstance(solution, str) else replace_in(exercise.start, "the start", *solution)
     matcher = difflib.SequenceMatcher(None, exercise.start.splitlines(), whole.splitlines(), autojunk=False)
     changed = [max(j - i, n - k) for tag, i, j, k, n in matcher.get_opcodes() if tag != "equal"]
@@ -391,6 +389,7 @@ def test_solutions_can_be_pasted_into_the_notebook(exercise, capsys):
 
 @pytest.mark.parametrize("exercise", of_kind(KernelChange), ids=lambda exercise: exercise.id)
 def test_a_kernel_that_was_not_changed_is_told_so(exercise):
+    assert "do not change the kernel's text" in exercise.judge({"STAGES": 2}).words
     for answer in (exercise.start, [], [("#include <cuda_bf16.h>", "#include <cuda_bf16.h>")]):
         assert exercise.judge(answer).words == "this is the kernel as it was: change it first."
 
@@ -572,7 +571,7 @@ def test_every_right_mending_is_right(mending):
     ((LOADED, LOADED + " syncthreads();"), "does not compile"),
     ((LOADED, LOADED.replace(" :", " * 2.0f :") + " __syncthreads();"), "result is wrong"),
     ([(LOADED, LOADED)], "as it was"),
-    ({"TILE": 16}, "does not mend it"),
+    ({"TILE": 16}, "do not change the kernel's text"),
     (34, "look at line 34"),
     (35, "look at line 35"),
     (np.int64(31), "elsewhere than in line 31"),

@@ -37,7 +37,7 @@ class FindTheBug(KernelChange):
         mended = ...              # [("old text", "new text")], from the faulty kernel
         check("07.4", mended)
 
-    The answer is what a KernelChange takes, apart from defines: pairs of texts in the faulty kernel, the text of a
+    The answer is what a KernelChange takes: pairs of texts in the faulty kernel, the text of a
     whole kernel, or the path of a `.cu` file. It is run, and every mending that leaves no report, no wrong result and
     no complaint of the goal is right. A line's number is answered too: whether the fault lies there.
     The solution, in helpers/solutions/nbNN.py, is a list of pairs.
@@ -98,8 +98,6 @@ class FindTheBug(KernelChange):
         if is_integer(answer):
             shows = "A report names the line where a fault shows; it may lie in another."
             raise Wrong(f"the fault was planted elsewhere than in line {answer}. {shows}")
-        if isinstance(answer, dict):
-            raise Wrong("a define does not mend it: give a list of pairs (old text, new text).")
         return super()._changes(answer)
 
 

@@ -228,7 +228,7 @@ class KernelChange(Exercise):
     """A changed kernel is asked for, and run on the emulator, on any machine with a C++ compiler.
 
     The answer is a list of replacements, (old text, new text), in the kernel that the reader starts from; or the text
-    of a whole kernel; or the path of a `.cu` file; or a dict of defines.
+    of a whole kernel; or the path of a `.cu` file.
     rung, entry: the kernel that it changes. edits: what the start differs by from the rung, as (old text, new text).
     size: (M, N, K) of the run. more_sizes: on which the changed kernel must be right too, so that one for `size` only
     is refused. schedules: of the emulator, all are run.
@@ -298,9 +298,7 @@ class KernelChange(Exercise):
     def _changes(self, answer: Any) -> dict[str, Any]:
         """Keyword arguments for `emulate`."""
         if isinstance(answer, dict):
-            if not answer:
-                raise Wrong("the dict is empty: give a define and its value.")
-            return {"defines": answer}
+            raise Wrong("defines do not change the kernel's text: give a list of pairs (old text, new text).")
         text = self._text(answer)
         if text == self.start:
             raise Wrong("this is the kernel as it was: change it first.")
