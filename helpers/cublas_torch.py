@@ -24,7 +24,7 @@ from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
-from helpers.records import DATE, MS_DIGITS, RECORD_DIR, device_from_json, three_digits
+from helpers.records import MS_DIGITS, RECORD_DIR, device_from_json, three_digits
 from helpers.verify import FILLING
 
 SCHEMA = "hopper-matmul/cublas-torch/1"
@@ -183,7 +183,7 @@ def from_json(data: Any, path: Path) -> CublasTorch:
     return CublasTorch(
         device,
         top.scalars("toolkit"),
-        top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        top.date(),
         tuple(comparisons),
     )
 

@@ -24,7 +24,7 @@ from helpers.errors import BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
-from helpers.records import DATE, HASH, RECORD_DIR, REGIMES, Measurement, device_from_json
+from helpers.records import RECORD_DIR, REGIMES, Measurement, device_from_json
 from helpers.rungs import Rung, find_rung
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text
@@ -160,10 +160,8 @@ def from_json(data: Any, path: Path) -> tuple[HeldClock, ...]:
     top.require_place(device_from_json(top.object("device")).slug, "clock", "held.json")
     return tuple(
         HeldClock(
-            item.text("rung", r"\d\d_\w+", "a rung's name such as '07_pipelining'"),
-            item.text("code_hash", HASH, "16 hexadecimal digits"), item.integer("n", 1),
-            item.choice("regime", REGIMES), item.number("mhz"),
-            item.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+            item.rung(), item.code_hash(), item.integer("n", 1), item.choice("regime", REGIMES), item.number("mhz"),
+            item.date(),
         )
         for item in top.objects("clocks")
     )

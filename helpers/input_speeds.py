@@ -39,8 +39,6 @@ from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.records import (
-    DATE,
-    HASH,
     MS_DIGITS,
     RECORD_DIR,
     REFERENCE_DEVICE,
@@ -237,15 +235,15 @@ def from_json(data: Any, path: Path) -> InputSpeeds:
     if tuple(item.inputs for item in items) != INPUTS or not all(item.kernel_ms for item in items):
         top.fail("inputs", "lacks some", f"one with times for each of {', '.join(INPUTS)}, in this order")
     found = InputSpeeds(
-        rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '07_pipelining'"),
-        code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
+        rung=top.rung(),
+        code_hash=top.code_hash(),
         n=top.integer("n", 1),
         regime=top.choice("regime", REGIMES),
         items=items,
         device=device_from_json(top.object("device")),
         toolkit=top.scalars("toolkit"),
         method=dict(top.object("method").data),
-        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        date=top.date(),
     )
     top.require_place(found.device.slug, "inputs", _file_name(found.rung, found.n, found.regime))
     return found

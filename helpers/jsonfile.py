@@ -17,6 +17,8 @@ LEAST, MOST = 1e-30, 1e30    # of a measured number above zero: what is computed
 MOST_KEY = 80                # letters of a key that a message shows
 LARGEST_INTEGER = 2**63 - 1
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")   # as JSON writes one
+RUNG, FUNCTION, HASH = r"\d\d_\w+", r"[A-Za-z_]\w*", r"[0-9a-f]{16}"
+DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
 RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
 
 
@@ -167,6 +169,22 @@ class Fields:
         if not isinstance(value, str) or not value.isprintable() or not re.fullmatch(pattern, value, re.ASCII):
             self.fail(key, f"is {_kind(value)}", needed)
         return value
+
+    def rung(self) -> str:
+        """The name of a rung, under `rung`; it need not be one that there still is."""
+        return self.text("rung", RUNG, "a rung's name such as '01_coalescing'")
+
+    def entry(self) -> str:
+        """The name of a kernel function, under `entry`."""
+        return self.text("entry", FUNCTION, "the name of a kernel function")
+
+    def code_hash(self) -> str:
+        """The hash of a kernel's machine code (helpers.cuda.code_hash), under `code_hash`."""
+        return self.text("code_hash", HASH, "16 hexadecimal digits")
+
+    def date(self) -> str:
+        """A time in UTC as `helpers.device.now` gives it, under `date`."""
+        return self.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'")
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
         """One of a few strings."""

@@ -24,7 +24,7 @@ from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
-from helpers.records import DATE, RECORD_DIR, REFERENCE_DEVICE, device_from_json
+from helpers.records import RECORD_DIR, REFERENCE_DEVICE, device_from_json
 from helpers.timing import PROBES, CudaTimer, Timer
 
 SCHEMA = "hopper-matmul/memory/1"
@@ -227,7 +227,7 @@ def from_json(data: Any, path: Path) -> MemorySpeeds:
         )
         for item in top.objects("speeds")
     )
-    date = top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'")
+    date = top.date()
     device = device_from_json(top.object("device"))
     top.require_place(device.slug, "memory.json")
     return MemorySpeeds(device, "recorded", date, items)

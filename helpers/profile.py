@@ -33,7 +33,7 @@ from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
 from helpers.models.machine import SECTOR_BYTES
-from helpers.records import DATE, HASH, RECORD_DIR, REFERENCE_DEVICE, device_from_json, file_name, size_name
+from helpers.records import RECORD_DIR, REFERENCE_DEVICE, device_from_json, file_name, size_name
 from helpers.rungs import ROOT, RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
@@ -420,12 +420,12 @@ def from_json(data: Any, path: Path) -> Profile:
         return {name: nested.number(name, positive=False) for name in nested.data}
 
     found = Profile(
-        rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '01_coalescing'"),
-        entry=top.text("entry", r"[A-Za-z_]\w*", "the name of a kernel function"),
-        code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
+        rung=top.rung(),
+        entry=top.entry(),
+        code_hash=top.code_hash(),
         device=device_from_json(top.object("device")),
         ncu=top.text("ncu"),
-        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        date=top.date(),
         launches=tuple(
             Launch(
                 item.integer("m", 1), item.integer("n", 1), item.integer("k", 1),

@@ -26,8 +26,6 @@ PUBLISHED_SCHEMA = "hopper-matmul/published/1"
 RECORD_DIR = Path(__file__).resolve().parent / "records"
 REFERENCE_DEVICE = "H200"   # recordings of this GPU are shown where there is a choice
 REGIMES = ("burst", "sustained")
-HASH = r"[0-9a-f]{16}"
-DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
 MS_DIGITS = 6   # a nanosecond
 
 
@@ -280,9 +278,9 @@ def from_json(data: Any, path: Path) -> Measurement:
         nested.fail("cublas_ms", f"has {len(samples.cublas_ms)} rounds", f"{len(samples.kernel_ms)}, as in kernel_ms")
     toolkit = top.scalars("toolkit")
     return Measurement(
-        rung=top.text("rung", r"\d\d_\w+", "a rung's name such as '01_coalescing'"),
-        entry=top.text("entry", r"[A-Za-z_]\w*", "the name of a kernel function"),
-        code_hash=top.text("code_hash", HASH, "16 hexadecimal digits"),
+        rung=top.rung(),
+        entry=top.entry(),
+        code_hash=top.code_hash(),
         defines=_defines(top),
         dtype=top.choice("dtype", ("bfloat16",)),
         device=device_from_json(top.object("device")),
@@ -297,7 +295,7 @@ def from_json(data: Any, path: Path) -> Measurement:
         power_w=top.optional_number("power_w"),
         temperature_c=top.optional_number("temperature_c"),
         throttle_reasons=top.texts("throttle_reasons") if top.has("throttle_reasons") else None,
-        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        date=top.date(),
         notes=top.texts("notes"),
     )
 
@@ -444,7 +442,7 @@ def yardsticks_from_json(data: Any, path: Path) -> Yardsticks:
             samples_ms=tuple(value for value in measured.numbers("samples_ms") if value is not None),
         ),
         idle_clock_mhz=top.optional_number("idle_clock_mhz"),
-        date=top.text("date", DATE, "a UTC time such as '2026-11-29T12:00:00Z'"),
+        date=top.date(),
         roofs=tuple(map(_roof, top.objects("roofs") if top.has("roofs") else ())),
     )
 
