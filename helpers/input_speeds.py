@@ -41,9 +41,9 @@ from helpers.kernel import Kernel, load
 from helpers.records import (
     MS_DIGITS,
     RECORD_DIR,
-    REFERENCE_DEVICE,
     REGIMES,
     device_from_json,
+    preference,
     size_name,
     three_digits,
 )
@@ -183,7 +183,7 @@ def find_inputs(
     paths = sorted(Path(directory or RECORD_DIR).glob(f"*/inputs/{_file_name(rung.name, n, regime)}"))
     found = [from_json(read_json(path), path) for path in paths]
     fitting = [item for item in found if code_hash in (None, item.code_hash)]
-    return max(fitting, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
+    return max(fitting, key=preference, default=None)
 
 
 def write_inputs(speeds: InputSpeeds, directory: Path | None = None) -> Path:

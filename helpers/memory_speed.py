@@ -24,7 +24,7 @@ from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
-from helpers.records import RECORD_DIR, REFERENCE_DEVICE, device_from_json
+from helpers.records import RECORD_DIR, device_from_json, preference
 from helpers.timing import PROBES, CudaTimer, Timer
 
 SCHEMA = "hopper-matmul/memory/1"
@@ -209,11 +209,11 @@ def speeds_path(slug: str, directory: Path | None = None) -> Path:
 
 def recorded_speeds(info: Device | None = None, directory: Path | None = None) -> MemorySpeeds:
     """The recording of this GPU, else of the reference GPU, else none. Raises RecordError for a damaged file."""
-    folder = Path(directory or RECORD_DIR)
-    own = [speeds_path(info.slug, folder)] if info else []
-    others = sorted(folder.glob("*/memory.json"), key=lambda path: (REFERENCE_DEVICE.lower() not in str(path), path))
-    path = next((path for path in (*own, *others) if path.exists()), None)
-    return from_json(read_json(path), path) if path else MemorySpeeds(None, "recorded", "", ())
+    if info is not None and (own := speeds_path(info.slug, directory)).exists():
+        return from_json(read_json(own), own)
+    paths = sorted(Path(directory or RECORD_DIR).glob("*/memory.json"))
+    found = [from_json(read_json(path), path) for path in paths]
+    return max(found, key=preference, default=MemorySpeeds(None, "recorded", "", ()))
 
 
 def from_json(data: Any, path: Path) -> MemorySpeeds:

@@ -22,7 +22,7 @@ from helpers.errors import ArgumentError, BackendError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.launches import in_order
-from helpers.records import RECORD_DIR, REFERENCE_DEVICE, Measurement, from_json, size_name, three_digits, to_json
+from helpers.records import RECORD_DIR, Measurement, from_json, preference, size_name, three_digits, to_json
 from helpers.rungs import Rung, find_rung
 from helpers.speeds import MISSING
 from helpers.tile_order import ORDERS
@@ -87,14 +87,14 @@ def order_speeds(
 def find_orders(
     rung: Rung, size: int, code_hash: str | None = None, directory: Path | None = None
 ) -> dict[str, Measurement]:
-    """The recorded measurements of a rung at a size by order, of the reference GPU if there is one; else empty.
+    """The newest measurements of a rung at a size by order, of the reference GPU if there is one; empty if none are.
 
     code_hash: only of this very code. Raises RecordError if a file is damaged.
     """
     paths = sorted(Path(directory or RECORD_DIR).glob(f"*/orders/{_file_name(rung, size)}"))
     sets = [found for path in paths if (found := _from_json(read_json(path), path))]
     fitting = [item for item in sets if code_hash in (None, next(iter(item.values())).code_hash)]
-    first = max(fitting, key=lambda item: REFERENCE_DEVICE in next(iter(item.values())).device.name, default={})
+    first = max(fitting, key=lambda item: preference(next(iter(item.values()))), default={})
     return {order: replace(item, source="recorded", stale=False) for order, item in first.items()}
 
 

@@ -33,7 +33,7 @@ from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
 from helpers.models.machine import SECTOR_BYTES
-from helpers.records import RECORD_DIR, REFERENCE_DEVICE, device_from_json, file_name, size_name
+from helpers.records import RECORD_DIR, device_from_json, file_name, preference, size_name
 from helpers.rungs import ROOT, RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
@@ -451,7 +451,7 @@ def find_profile(
     paths = sorted(Path(directory or RECORD_DIR).glob(f"*/profile/{name}"))
     found = [from_json(read_json(path), path) for path in paths]
     fitting = [item for item in found if code_hash in (None, item.code_hash)]
-    return max(fitting, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
+    return max(fitting, key=preference, default=None)
 
 
 def run_launch(rung: str, entry: str, size: int, order: str | None = None) -> None:

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from helpers.cuda import checked_defines
 from helpers.device import Bandwidth, Device
@@ -193,6 +193,18 @@ class Published:
     source: str
     url: str
     note: str
+
+
+class OfDevice(Protocol):
+    """What is recorded of a GPU on a day."""
+
+    device: Device
+    date: str
+
+
+def preference(record: OfDevice) -> tuple[bool, str]:
+    """Of several records the one to show has the greatest: that of the reference GPU, of these the newest."""
+    return REFERENCE_DEVICE in record.device.name, record.date
 
 
 def three_digits(value: float) -> str:
@@ -392,7 +404,7 @@ def find_record(
             fitting.append(record)
     if not fitting and damaged:
         raise damaged[0]
-    return max(fitting, key=lambda record: (REFERENCE_DEVICE in record.device.name, record.date), default=None)
+    return max(fitting, key=preference, default=None)
 
 
 def with_staleness(
@@ -468,7 +480,7 @@ def load_yardsticks(device: Device | str | None = None, directory: Path | None =
         path = folder / (device.slug if isinstance(device, Device) else device) / "device.json"
         return yardsticks_from_json(read_json(path), path) if path.exists() else None
     found = [yardsticks_from_json(read_json(path), path) for path in sorted(folder.glob("*/device.json"))]
-    return max(found, key=lambda item: (REFERENCE_DEVICE in item.device.name, item.date), default=None)
+    return max(found, key=preference, default=None)
 
 
 def published(path: Path | None = None) -> list[Published]:

@@ -81,19 +81,20 @@ def test_what_is_read_on_an_h200():
 
 
 def test_records(tmp_path):
+    folder = tmp_path / "h200"   # no folder's name tells whose speeds they are
     speeds = MemorySpeeds(GPU, "recorded", "2026-11-29T12:00:00Z", ITEMS)
-    path = memory_speed.write_speeds(speeds, tmp_path)
-    assert path == tmp_path / "nvidia-h200" / "memory.json"
-    assert memory_speed.recorded_speeds(GPU, tmp_path) == speeds
+    path = memory_speed.write_speeds(speeds, folder)
+    assert path == folder / "nvidia-h200" / "memory.json"
+    assert memory_speed.recorded_speeds(GPU, folder) == speeds
     other = replace(speeds, device=replace(GPU, name="NVIDIA A100", compute_capability="8.0"))
-    memory_speed.write_speeds(other, tmp_path)
-    assert memory_speed.recorded_speeds(other.device, tmp_path).device.name == "NVIDIA A100"
-    assert memory_speed.recorded_speeds(None, tmp_path).device.name == "NVIDIA H200"   # the reference GPU
-    nobody = memory_speed.recorded_speeds(None, tmp_path / "none")
+    memory_speed.write_speeds(other, folder)
+    assert memory_speed.recorded_speeds(other.device, folder).device.name == "NVIDIA A100"
+    assert memory_speed.recorded_speeds(None, folder).device.name == "NVIDIA H200"   # the reference GPU
+    nobody = memory_speed.recorded_speeds(None, folder / "none")
     assert str(nobody) == "memory: no recording" and nobody.gpu is H200 and nobody.bandwidths == {}
     path.write_text(path.read_text().replace("shared memory", "L7"))
     with pytest.raises(RecordError, match="L7"):
-        memory_speed.recorded_speeds(GPU, tmp_path)
+        memory_speed.recorded_speeds(GPU, folder)
 
 
 def test_speeds_in_words_and_in_the_pyramid():
