@@ -36,6 +36,14 @@ def require_positive(name: str, value: Any, what: str = "number") -> None:
         raise ArgumentError(f"{name} is {short(value)}: it must be a positive {what}.")
 
 
+def require_some(name: str, values: Any, most: int | None = None) -> None:
+    """Raises ArgumentError for a list or a dictionary that is empty, or has more than `most` items."""
+    if not len(values):
+        raise ArgumentError(f"{name} is empty: give at least one.")
+    if most is not None and len(values) > most:
+        raise ArgumentError(f"{name} has {len(values):,} items: a picture shows {most:,} at most; give fewer.")
+
+
 def require_known(name: str, value: Any, known: Iterable[str]) -> None:
     """Raises ArgumentError if an argument is none of the texts that are known."""
     names = list(known)

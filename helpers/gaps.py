@@ -16,6 +16,7 @@ from helpers.models.predict import Prediction, predict
 from helpers.models.waves import occupancy
 from helpers.records import Measurement
 from helpers.rungs import Rung, find_rung
+from helpers.typed import typed
 from helpers.words import plural
 
 FIRST_ON_TENSOR_CORES = 6
@@ -23,6 +24,7 @@ CLUSTER_START = 932       # clocks at the barrier of the cluster: see models.per
 CLUSTER_LOAD = 512        # 32,768 bytes a step at 64 a clock: B's other half comes with the peer's
 
 
+@typed
 def explain_gap(item: Measurement | Clocked, gpu: Gpu | None = None) -> Gap:
     """The gap of a measurement. Its parts, where they are known: places of the last wave that stay empty (counted);
     issue slots and wavefronts that take turns, and the beginning and the end of tiles (modelled); the clock (measured).

@@ -12,6 +12,7 @@ from helpers.intervals import median
 from helpers.kernel import load
 from helpers.records import Measurement, find_record, published
 from helpers.rungs import RUNGS, Rung, find_rung
+from helpers.typed import typed
 
 if TYPE_CHECKING:
     from helpers.plots.figure import Picture
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SIZE = 4096
 
 
+@typed
 def recordings(up_to: int | None = None, size: int = SIZE, regime: str = "burst") -> list[Measurement]:
     """The recordings of the current kernels at M = N = K = size, up the ladder, twins before their rung.
 
@@ -50,6 +52,7 @@ def ladder_points(measurements: Sequence[Measurement], size: int = SIZE) -> "lis
     ]
 
 
+@typed
 def plot_ladder(up_to: int | None = None, live: Sequence[Measurement] = (), size: int = SIZE) -> "Picture":
     """The picture of the ladder, bursts at M = N = K = size.
 

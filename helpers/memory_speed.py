@@ -26,6 +26,7 @@ from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
 from helpers.records import RECORD_DIR, device_from_json, preference
 from helpers.timing import PROBES, CudaTimer, Timer
+from helpers.typed import typed
 
 SCHEMA = "hopper-matmul/memory/1"
 RULE = ">=7.0"
@@ -129,6 +130,7 @@ def speed_words(item: MemorySpeed, sms: int) -> str:
     )
 
 
+@typed
 def memory_speeds(*, live: bool = True) -> MemorySpeeds:
     """Measured now on a GPU (about ten seconds), else as recorded.
 
@@ -247,9 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     def work() -> int:
-        info = device.device_info()
-        if info is None:
-            raise BackendError(f"The memories can only be measured on a GPU: {device.no_device_reason()}")
+        info = device.require_device("The memories can only be measured on a GPU")
         items = measure_memory(CudaTimer(), report=lambda line: print(line, flush=True))
         speeds = MemorySpeeds(info, "recorded", device.now(), items)
         print(f"written to {display(write_speeds(speeds, options.output))}")

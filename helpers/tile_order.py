@@ -10,8 +10,10 @@ import numpy as np
 
 from helpers.arrays import require_integer
 from helpers.errors import ArgumentError
+from helpers.words import short
 
 M_LIMIT, N_LIMIT = 1 << 16, 1 << 15   # tiles along M and N that fit a packed int32
+MOST_TILES = 1 << 22                  # of a list: 4 million are made in seconds
 
 Vector = tuple[int, int]
 
@@ -69,8 +71,8 @@ ORDERS: dict[str, Callable[[int, int], np.ndarray]] = {
 
 def tile_order(name: str, m_tiles: int, n_tiles: int) -> np.ndarray:
     """The order of that name: one of `ORDERS`. Raises ArgumentError for other names."""
-    if name not in ORDERS:
-        raise ArgumentError(f"order {name!r} is not known: give {', '.join(map(repr, ORDERS))}.")
+    if not isinstance(name, str) or name not in ORDERS:
+        raise ArgumentError(f"order {short(name)} is not known: give {', '.join(map(repr, ORDERS))}.")
     return ORDERS[name](m_tiles, n_tiles)
 
 
@@ -123,3 +125,8 @@ def _reversed(vector: Vector) -> Vector:
 def _require_tiles(m_tiles: int, n_tiles: int) -> None:
     require_integer("m_tiles", m_tiles, 1)
     require_integer("n_tiles", n_tiles, 1)
+    if m_tiles * n_tiles > MOST_TILES:
+        raise ArgumentError(
+            f"m_tiles x n_tiles is {short(m_tiles * n_tiles)}: an order has {MOST_TILES:,} tiles at most; give fewer "
+            "or larger tiles."
+        )

@@ -21,6 +21,7 @@ if not os.access(os.path.expanduser("~"), os.W_OK):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many random cases in tests/fuzz")
+    parser.addoption("--soak", action="store_true", help="also the tests marked soak: more of the same kind")
 
 
 @pytest.fixture
@@ -47,7 +48,10 @@ def compute_capability() -> str | None:
     return f"{digits[:-1]}.{digits[-1]}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--soak"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("soak")])
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
     marked = {name for item in items for name in ("compiler", "gpu", "hopper") if item.get_closest_marker(name)}
     reasons: dict[str, str] = {}
     if "compiler" in marked and not has_compiler():

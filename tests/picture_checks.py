@@ -17,16 +17,23 @@ MAX_INCHES = 10.0        # at 96 pixels an inch, what a notebook's column shows 
 MIN_POINTS = 10.0        # at half size 6.7 pixels, about the smallest that can be read
 MIN_CONTRAST = 4.5       # of text (WCAG 2.2, 1.4.3)
 MAX_STRUCK = 0.04        # of a text's area may be a line that the text can't be told from
-ALT_LENGTH = 50, 1700    # characters; a chart of eleven bars, each in parts, has the longest
+ALT_LENGTH = 50, 900     # characters: the life of a barrier with a dozen events is the longest
 HUES = re.compile(r"\b(blue|yellow|orange|red|green|vermillion|navy|sky)\b", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.-])\d+(?:,\d{3})*(?:\.\d+)?(?!\d*-)")
 
 
 def luminance(colors: np.ndarray) -> np.ndarray:
-    """Relative luminance (WCAG) of sRGB values 0 to 1 in the last axis: 0 for black, 1 for white."""
+    """Relative luminance (WCAG) of sRGB values 0 to 1, or bytes, in the last axis: 0 for black, 1 for white."""
     colors = np.asarray(colors)
-    linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+    linear = _LINEAR[colors] if colors.dtype == np.uint8 else _linear(colors)
     return linear @ np.array([0.2126, 0.7152, 0.0722])
+
+
+def _linear(colors: np.ndarray) -> np.ndarray:
+    return np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+
+
+_LINEAR = _linear(np.arange(256) / 255)   # of each byte
 
 
 def lightness(color: object) -> float:
@@ -39,18 +46,21 @@ def contrast(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return (np.maximum(one, other) + 0.05) / (np.minimum(one, other) + 0.05)
 
 
-def problems(picture: Figure, seconds: float = 0.0) -> list[str]:
-    """What is wrong with a picture, a sentence each; none if it is legible. seconds: what drawing it took."""
+def problems(picture: Figure, seconds: float = 0.0, size: int | None = None) -> list[str]:
+    """What is wrong with a picture, a sentence each; none if it is legible. seconds: what drawing it took.
+
+    size: bytes of its PNG, if that is made already.
+    """
     return [
-        *_size_problems(picture, seconds),
+        *_size_problems(picture, seconds, len(figure.png(picture)) if size is None else size),
         *(f"{one!r} covers {other!r}" for one, other in figure.overlaps(picture)),
         *_text_problems(picture),
         *alt_problems(getattr(picture, "alt", ""), _figures(picture)),
     ]
 
 
-def _size_problems(picture: Figure, seconds: float) -> Iterator[str]:
-    if (size := len(figure.png(picture))) >= MAX_BYTES:
+def _size_problems(picture: Figure, seconds: float, size: int) -> Iterator[str]:
+    if size >= MAX_BYTES:
         yield f"it takes {size:,} bytes"
     if seconds >= MAX_SECONDS:
         yield f"drawing it takes {seconds:.1f} s"
@@ -67,7 +77,7 @@ def _text_problems(picture: Figure) -> Iterator[str]:
             yield f"{words!r} is set in {text.get_fontsize():.1f} points"
         if hue := HUES.search(words):
             yield f"{words!r} speaks of {hue.group()!r}, which greyscale does not show"
-        behind = page[box]
+        behind = luminance(page[box])
         if not behind.size:
             continue
         against = contrast(luminance(to_rgb(text.get_color())), behind)
@@ -78,7 +88,7 @@ def _text_problems(picture: Figure) -> Iterator[str]:
 
 
 def _without_text(picture: Figure) -> tuple[np.ndarray, list[tuple[Text, tuple[slice, slice]]]]:
-    """The picture's luminance, shape (height, width), drawn without its texts; each text with the place of its body."""
+    """The picture drawn without its texts, bytes of shape (height, width, 3); each text with the place of its body."""
     picture.draw_without_rendering()
     renderer = picture.canvas.get_renderer()
     texts = figure.visible_texts(picture)
@@ -93,10 +103,10 @@ def _without_text(picture: Figure) -> tuple[np.ndarray, list[tuple[Text, tuple[s
         boxes.append((text, (rows, columns)))
     with figure.style():
         picture.canvas.draw()
-    pixels = np.asarray(picture.canvas.buffer_rgba())[..., :3] / 255
+    pixels = np.asarray(picture.canvas.buffer_rgba())[..., :3]
     for text, alpha in zip(texts, alphas, strict=True):
         text.set_alpha(alpha)
-    return luminance(pixels), boxes
+    return pixels, boxes
 
 
 def _figures(picture: Figure) -> list[str]:
@@ -135,8 +145,8 @@ def require_legible(draw: Callable[[], Figure], sentences: Sequence[str] = ()) -
     """Draw a picture and fail with all that is wrong with it, or with a sentence that its alt text lacks."""
     start = time.process_time()
     picture = draw()
-    figure.png(picture)
-    found = problems(picture, time.process_time() - start)
+    size = len(figure.png(picture))
+    found = problems(picture, time.process_time() - start, size)
     assert not found, "\n".join(dict.fromkeys(found))
     for sentence in sentences:
         assert sentence in picture.alt, picture.alt

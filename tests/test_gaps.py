@@ -92,12 +92,13 @@ def test_refusals():
 
 ODD = Gap("odd, N=1", Bound("tensor cores", 100.0, ""), 50.0, "made up", (Loss("luck", 0.9, "none", "modelled"),))
 DRAWN = {
-    "all": (lambda: gap_chart([explain_gap(recorded(rung.number)) for rung in RUNGS]), "03_register_tiling, N=4096, "),
+    "all": (lambda: gap_chart([explain_gap(recorded(rung.number)) for rung in RUNGS]),
+            "of the bound, N=4096, burst, and the largest part of the gap: 01_coalescing"),
     "some clocks": (
         lambda: gap_chart([
             explain_gap(Clocked(recorded(rung.number), 1550.0 if rung.number in (6, 7, 10) else None)) for rung in RUNGS
         ]),
-        "09_persistence, N=4096, burst: bound 1,071 (tensor cores), recorded on NVIDIA H200",
+        "TFLOP/s recorded on NVIDIA H200 of the bound, N=4096, burst",
     ),
     "one": (lambda: gap_chart([ODD], "Odd"), "50%: luck 0.90, rest and clock 0.56."),
     "no losses": (lambda: gap_chart([replace(ODD, losses=())]), "50%: rest and clock 0.50."),
@@ -113,6 +114,16 @@ def test_pictures(name):
     picture = draw()
     data = figure.png(picture)
     assert time.process_time() - start < 3 and len(data) < 200_000
-    assert figure.overlaps(picture) == [] and sentence in picture.alt
+    assert figure.overlaps(picture) == [] and sentence in picture.alt and len(picture.alt) <= 800
+
+
+def test_a_long_alt_text_names_bound_measured_and_the_largest_part():
+    gaps = [replace(explain_gap(Clocked(recorded(number), 1550.0))) for number in range(1, 11)]
+    told = gap_chart(gaps).alt.partition("the gap: ")[2].removesuffix(".").split("; ")
+    for gap, words in zip(gaps, told, strict=True):
+        parts = {loss.name: loss.factor for loss in gap.losses} | {"the rest": gap.rest}
+        name = min(parts, key=parts.get)
+        assert words.startswith(f"{gap.name.split(',')[0]} {gap.measured:,.3g} of ")
+        assert words.endswith(f"{gap.share:.0%}, {name} {parts[name]:.2f}")
 
 

@@ -75,7 +75,7 @@ def test_in_words_and_refusals():
 SPEEDS = [5.4, 9, 28.3, 36.8, 39.6, 691, 746, 760, 781, 804]
 POINTS = [(level_bytes(rung), speed) for rung, speed in zip(RUNGS, SPEEDS, strict=True)]
 DRAWN = {
-    "all": (lambda: level_rooflines(POINTS), "10_clusters 804 TFLOP/s, FLOP per byte 1,170 at HBM, 124 at L2, 51.2 at"),
+    "all": (lambda: level_rooflines(POINTS), "10_clusters 804, 1,170, 124, 51.2."),
     "none": (lambda: level_rooflines([]), "No rungs."),
     "measured": (lambda: level_rooflines(POINTS[:3], measured={"L2": 7e12}, title="Three"), "L2 7 TB/s (measured)"),
     "another GPU": (lambda: level_rooflines([(level_bytes(7, gpu=H100_PCIE), 400)], H100_PCIE), "H100 PCIe"),

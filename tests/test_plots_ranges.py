@@ -1,6 +1,10 @@
-"""Every kind of picture stays legible for the parameters that a reader would try, not for the notebook's alone."""
+"""Every kind of picture stays legible for the parameters that a reader would try, not for the notebook's alone.
+
+Of each kind the first and the last parameters are tried; those between, with `--soak` only.
+"""
 
 import random
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -136,7 +140,7 @@ def families():
             yield f"ring {steps} {load} {multiply}", lambda s=steps, a=load, b=multiply: ring_timeline(
                 [play_ring(s, stages, Costs(latency=a, load=a, multiply=b)) for stages in (1, 4)])
         for persistent in (True, False):
-            yield f"tiles {steps}", lambda s=steps, p=persistent: persistence.tile_timeline(
+            yield f"tiles {steps} {persistent}", lambda s=steps, p=persistent: persistence.tile_timeline(
                 [play_tiles(tiles, s, persistent=p) for tiles in (1, 3, 6)])
     for seed in range(2):
         address = 16 * RNG.randrange(1 << 14)
@@ -173,26 +177,45 @@ def families():
 PICTURES = dict(families())
 
 
-@pytest.mark.parametrize("name", PICTURES)
+def ends(names: Iterable[str]) -> list:
+    """All names as parameters, of which those that are neither the first nor the last of their kind are to soak."""
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kinds.setdefault(name.split()[0], []).append(name)
+    kept = {kind[end] for kind in kinds.values() for end in (0, -1)}
+    return [pytest.param(name, marks=() if name in kept else pytest.mark.soak) for name in names]
+
+
+@pytest.mark.parametrize("name", ends(PICTURES))
 def test_picture_of_other_parameters(name):
     require_legible(PICTURES[name])
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize(("steps", "stages"), [(1, 1), (3, 1), (8, 3), (12, 4)])
-@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize(
+    ("steps", "stages", "schedule"),
+    [
+        (1, 1, "lazy"), (12, 4, "random"),
+        *(pytest.param(*shape, schedule, marks=pytest.mark.soak)
+          for shape in ((1, 1), (3, 1), (8, 3), (12, 4)) for schedule in ("lazy", "random")),
+    ],
+)
 def test_picture_of_a_ring(steps, stages, schedule):
     require_legible(lambda: ring_chart(ring_events(steps, stages, schedule, 3)))
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize(("tiles", "steps"), [(1, 1), (2, 3), (3, 8), (5, 6)])
+@pytest.mark.parametrize(
+    ("tiles", "steps"), [(1, 1), (5, 6), *(pytest.param(*shape, marks=pytest.mark.soak) for shape in ((2, 3), (3, 8)))]
+)
 def test_picture_of_a_persistent_kernel(tiles, steps):
     require_legible(lambda: persistence.tile_chart(persistence_events(tiles, steps, seed=2)))
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize(("steps", "tiles"), [(1, 1), (2, 2), (8, 2), (4, 3)])
+@pytest.mark.parametrize(
+    ("steps", "tiles"), [(1, 1), (4, 3), *(pytest.param(*shape, marks=pytest.mark.soak) for shape in ((2, 2), (8, 2)))]
+)
 def test_picture_of_a_clusters_tiles(steps, tiles):
     logs = {"consumer 1": tile_events(steps, tiles), "OVERLAP=0": tile_events(steps, tiles, {"OVERLAP": 0})}
     require_legible(lambda: clusters.tile_chart(logs))

@@ -14,6 +14,7 @@ import numpy as np
 from helpers.checks import require_known
 from helpers.models.coalescing import check_addresses
 from helpers.models.machine import BANK_BYTES, BANKS, ROW_BYTES, WARP
+from helpers.typed import typed
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def _share_in_pairs(addresses: np.ndarray, lanes: np.ndarray, distance: int) -> 
     return bool(both.any() and (own == partner)[both].all())
 
 
+@typed
 def warp_wavefronts(addresses: np.ndarray, width: int = 4, op: str = "load") -> Wavefronts:
     """Count the passes for a warp's 32 shared-memory byte addresses (int64, shape (32,)) of `width` bytes each.
 
@@ -91,6 +93,7 @@ def warp_wavefronts(addresses: np.ndarray, width: int = 4, op: str = "load") -> 
     return Wavefronts(np.where(addresses >= 0, phases, -1), words)
 
 
+@typed
 def bank_schedule(addresses: np.ndarray, width: int = 4, op: str = "load") -> np.ndarray:
     """Which lane each bank serves in each wavefront: int, shape (wavefronts, 32), -1 for a bank that rests.
 

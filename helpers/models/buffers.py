@@ -7,6 +7,7 @@ any other unit. A model of the order of things: latency, and what the two take f
 from dataclasses import dataclass
 
 from helpers.checks import require_integer, require_positive
+from helpers.typed import typed
 
 MOST_STEPS = 100_000   # each takes some memory
 
@@ -44,6 +45,7 @@ class BufferSchedule:
         return self.end - sum(step.multiply[1] - step.multiply[0] for step in self.steps)
 
 
+@typed
 def buffer_schedule(steps: int, buffers: int, load: float, multiply: float) -> BufferSchedule:
     """Each of `steps` takes `load` to load and `multiply` to multiply; step s goes into buffer s % buffers.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200, Gpu
 from helpers.rungs import BF16_BYTES, find_rung
+from helpers.typed import typed
 from helpers.words import plural
 
 RUNG = 10
@@ -84,6 +85,7 @@ class ClusterStep:
         )
 
 
+@typed
 def cluster_step(
     rows: int = 1, columns: int = 1, tile: tuple[int, int, int] = (128, 256, 64), gpu: Gpu = H200
 ) -> ClusterStep:
@@ -124,6 +126,7 @@ class SharedBudget:
         return f"{self.name}: {self.total:,} of {self.limit:,} bytes, {verdict}"
 
 
+@typed
 def shared_budget(stages: int = 4, boxes: int = 2, name: str = "", gpu: Gpu = H200) -> SharedBudget:
     """Rung 10's shared memory with so many stages, and so many staging boxes of 64 x 64 for each consumer."""
     for what, value in (("stages", stages), ("boxes", boxes)):

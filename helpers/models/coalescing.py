@@ -11,6 +11,7 @@ import numpy as np
 from helpers.checks import is_integer
 from helpers.errors import ArgumentError
 from helpers.models.machine import LINE_BYTES, SECTOR_BYTES, WARP
+from helpers.typed import typed
 from helpers.words import short
 
 WIDTHS = (1, 2, 4, 8, 16)   # bytes that one lane can ask for in one instruction
@@ -39,6 +40,7 @@ class Traffic:
         return self.bytes_used / self.bytes_fetched
 
 
+@typed
 def lane_addresses(expression: Callable[[int], int | None], width: int = 2, base: int = 0) -> np.ndarray:
     """The byte addresses that a warp asks for, int64 of shape (32,).
 
@@ -53,6 +55,7 @@ def lane_addresses(expression: Callable[[int], int | None], width: int = 2, base
     return np.array([-1 if index is None else base + int(index) * width for index in indices], dtype=np.int64)
 
 
+@typed
 def warp_traffic(addresses: np.ndarray, width: int = 2) -> Traffic:
     """Count what a warp's 32 byte addresses (int64, shape (32,)) of `width` bytes each cost.
 

@@ -11,6 +11,7 @@ import numpy as np
 from helpers.checks import is_integer, require_integer, require_kind, require_known
 from helpers.errors import ArgumentError
 from helpers.models.swizzle import Swizzle
+from helpers.typed import typed
 from helpers.words import short
 
 UNIT = 16                # bytes: addresses and offsets go into the descriptor divided by it
@@ -45,6 +46,7 @@ SWIZZLE = Field("swizzle mode", 62, 2)
 FIELDS = (ADDRESS, LEADING, STRIDE, BASE, SWIZZLE)
 
 
+@typed
 @dataclass(frozen=True)
 class Descriptor:
     """An operand in shared memory.
@@ -96,6 +98,7 @@ def decode(bits: int) -> Descriptor:
     return Descriptor(address, leading, stride, SWIZZLES[SWIZZLE.of(bits)])
 
 
+@typed
 def operand_bytes(descriptor: Descriptor, extent: int, major: str) -> np.ndarray:
     """The byte of shared memory where each element of an operand begins, int, shape (extent, 16).
 

@@ -12,6 +12,7 @@ import numpy as np
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.models.machine import WARP
+from helpers.typed import typed
 
 ROWS = 64           # of a warpgroup's result
 WARP_ROWS = 16
@@ -61,6 +62,7 @@ def element(thread: int, register: int) -> tuple[int, int]:
     return WARP_ROWS * warp + lane // 4 + 8 * half, BLOCK * block + lane % 4 * 2 + which
 
 
+@typed
 def owners(columns: int = 128) -> np.ndarray:
     """The thread that holds each element, int, shape (64, columns). columns: N of the wgmma, up to 256."""
     require_integer("columns", columns, BLOCK, MOST_COLUMNS)

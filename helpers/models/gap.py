@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from helpers.errors import ArgumentError
 from helpers.models.predict import Bound, number
+from helpers.typed import typed
 
 CLOCK = "clock"   # the name of that loss
 SOURCES = ("counted", "modelled", "measured")
 
 
+@typed
 @dataclass(frozen=True)
 class Loss:
     """What explains a part of the gap. factor: of the speed that it leaves, 0 to 1. source: one of SOURCES.
@@ -28,6 +30,7 @@ class Loss:
             raise ArgumentError(f"source of {self.name!r} is {self.source!r}: it must be one of {', '.join(SOURCES)}.")
 
 
+@typed
 @dataclass(frozen=True)
 class Gap:
     """One rung. name: of it, with the size. bound: the prediction. measured: TFLOP/s. origin: of that figure.

@@ -8,14 +8,19 @@ from collections import OrderedDict
 
 import numpy as np
 
+from helpers.errors import ArgumentError
 from helpers.models.l2 import wave_tiles
 from helpers.models.machine import H200
 from helpers.rungs import BF16_BYTES, find_rung
+from helpers.typed import typed
+from helpers.words import short
 
+MOST_STEPS = 1 << 23   # of all tiles
 _ROWS, _COLUMNS, _DEPTH = find_rung("10_clusters").tile
 CLUSTER_TILE = (2 * _ROWS, _COLUMNS, _DEPTH)
 
 
+@typed
 def hbm_read(
     tiles: np.ndarray,
     k: int,
@@ -31,6 +36,11 @@ def hbm_read(
     """
     rows, columns, depth = tile
     steps = -(-k // depth)
+    if len(tiles) * steps > MOST_STEPS:
+        raise ArgumentError(
+            f"k is {short(k)}: that is {len(tiles):,} tiles of {short(steps)} steps each, and the model of L2 plays "
+            f"{MOST_STEPS:,} steps at most; give a smaller product."
+        )
     sizes = {"A": rows * depth * BF16_BYTES, "B": columns * depth * BF16_BYTES, "C": rows * columns * BF16_BYTES}
     held: OrderedDict[tuple, int] = OrderedDict()
     used, fetched = 0, 0

@@ -19,6 +19,7 @@ import numpy as np
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200
 from helpers.rungs import BF16_BYTES, find_rung
+from helpers.typed import typed
 from helpers.words import plural
 
 TILE = find_rung("08_hilbert").tile
@@ -49,6 +50,7 @@ class Patch:
         return (len(self.rows) * rows + len(self.columns) * columns) * depth * BF16_BYTES
 
 
+@typed
 def patch(tiles: np.ndarray) -> Patch:
     """The patch of some tiles: an integer array (tiles, 2) of (m, n)."""
     tiles = np.asarray(tiles)
@@ -58,6 +60,7 @@ def patch(tiles: np.ndarray) -> Patch:
     return Patch(len(tiles), rows, columns)
 
 
+@typed
 def wave_tiles(tiles: np.ndarray, ctas: int = H200.sm_count) -> list[np.ndarray]:
     """The tiles that run together, wave by wave: the CTAs start in the order of the list, `ctas` at a time."""
     if ctas < 1:
@@ -112,6 +115,7 @@ class L2Traffic:
         )
 
 
+@typed
 def l2_traffic(
     tiles: np.ndarray,
     m: int,

@@ -16,10 +16,12 @@ from helpers.models.machine import H200, Gpu
 from helpers.models.predict import number, predict
 from helpers.rungs import BF16_BYTES, Rung, find_rung
 from helpers.tile_order import row_major, tile_order
+from helpers.typed import typed
 
 HBM, L2, SHARED = "HBM", "L2", "shared memory"
 LEVELS = (HBM, L2, SHARED)
 CTAS_PER_SM = {1: 2, 2: 2, 6: 2}   # of the rungs of which more than one CTA fits on an SM
+MOST_TILES = 1 << 18               # rung 1's of N = 16,384
 L1_DEPTH = 32                      # of the strips that the CTAs of rung 1 are at together
 
 
@@ -44,9 +46,16 @@ class LevelBytes:
         )
 
 
+@typed
 def level_bytes(rung: str | int | Rung, m: int = 4096, n: int = 4096, k: int = 4096, gpu: Gpu = H200) -> LevelBytes:
     """What a rung moves for C[m,n] = A[m,k] @ B[k,n] on `gpu`. Raises ArgumentError for what is no rung or no size."""
     found = find_rung(rung)
+    tiles = -(-m // found.tile[0]) * -(-n // found.tile[1])
+    if tiles > MOST_TILES:
+        raise ArgumentError(
+            f"m and n are {m:,} and {n:,}: that is {tiles:,} tiles of {found.name}, and the model of L2 plays "
+            f"{MOST_TILES:,} at most; give a smaller C."
+        )
     bounds = {bound.name: bound.tflops * 1e12 for bound in predict(found, m, n, k, gpu).bounds}
     flop = 2 * m * n * k
     # A bound is FLOP per byte times the level's bandwidth.

@@ -10,14 +10,18 @@ after another, the consumers' multiplications take turns on the tensor cores. Wh
 
 from dataclasses import dataclass
 
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200
+from helpers.typed import typed
 
 TMA, START = "TMA", "CTA"
 CONSUMERS = ("consumer 1", "consumer 2")
+MOST_STEPS = 2_000_000
 TILE = (128, 256)   # rows and columns of C of rungs 7 to 10
 
 
+@typed
 @dataclass(frozen=True)
 class TileCosts:
     """Clocks. start: from the CTA's first instruction to the first order. latency: from an order to its first byte.
@@ -93,6 +97,7 @@ class TileTimeline:
         return (self.end - self.multiplying) / self.tiles
 
 
+@typed
 def play_tiles(
     tiles: int, steps: int, stages: int = 4, costs: TileCosts = MEASURED, persistent: bool = True
 ) -> TileTimeline:
@@ -103,6 +108,8 @@ def play_tiles(
     for name, value in (("tiles", tiles), ("steps", steps), ("stages", stages)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least 1.")
+    if tiles * steps > MOST_STEPS:
+        raise ArgumentError(f"tiles x steps is {tiles * steps:,}: at most {MOST_STEPS:,} can be played; give fewer.")
     spans: list[Span] = []
     if persistent:
         _play_cta(spans, 0.0, range(tiles), steps, stages, costs)
@@ -145,6 +152,7 @@ def _play_cta(spans: list[Span], begin: float, tiles: range, steps: int, stages:
     return max(ready)
 
 
+@typed
 @dataclass(frozen=True)
 class Grid:
     """C in tiles, dealt to CTAs of which each SM holds one. places: SMs, or CTAs of a persistent kernel, if fewer."""
@@ -152,6 +160,10 @@ class Grid:
     m: int
     n: int
     places: int
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n", "places"):
+            require_integer(name, getattr(self, name), 1)
 
     @property
     def tiles(self) -> int:
@@ -171,6 +183,7 @@ class Grid:
         return self.m * self.n / (self.rounds * sm_count * TILE[0] * TILE[1])
 
 
+@typed
 def grid_clocks(grid: Grid, steps: int, persistent: bool, stages: int = 4, costs: TileCosts = MEASURED) -> float:
     """Clocks of the CTA, or of the chain of CTAs on one SM, that has most tiles."""
     if persistent:

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 from helpers.errors import ArgumentError
 from helpers.models.mbarrier import Mbarrier
+from helpers.typed import typed
+from helpers.words import short
 
+MOST_STEPS = 200_000
 WARPS, THREADS = 4, 128   # of a warpgroup
 PRODUCER, TMA = "producer", "TMA"
 
@@ -32,6 +35,7 @@ def place(step: int, stages: int) -> Place:
     return Place(step % stages, step // stages % 2)
 
 
+@typed
 @dataclass(frozen=True)
 class Costs:
     """What a step costs. latency: from an order to its first byte. load: from its first byte to its last.
@@ -109,11 +113,15 @@ class Ring:
         return [(wait.barrier, wait.stage, wait.parity) for wait in self.waits if wait.who == who]
 
 
+@typed
 def play_ring(steps: int, stages: int, costs: Costs, consumers: int = 2) -> Ring:
     """Play the ring until the last step is multiplied. Raises ArgumentError for numbers that make no ring."""
     for name, value in (("steps", steps), ("stages", stages), ("consumers", consumers)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least 1.")
+    for name, count in (("steps x consumers", steps * consumers), ("stages", stages)):
+        if count > MOST_STEPS:
+            raise ArgumentError(f"{name} is {short(count)}: at most {MOST_STEPS:,} can be played; give fewer.")
     player = _Player(steps, stages, costs, consumers)
     player.run()
     return Ring(steps, stages, consumers, tuple(player.waits), tuple(sorted(player.work, key=lambda item: item.begin)))

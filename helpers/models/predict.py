@@ -17,6 +17,7 @@ from helpers.models.machine import WARP, Gpu, gpu_for
 from helpers.models.register_tile import CHUNK, RegisterTile
 from helpers.models.tiling import shared_loads, tile_traffic
 from helpers.rungs import BF16_BYTES, Rung, find_rung
+from helpers.typed import typed
 
 WGMMA_M, WGMMA_K = 64, 16   # rows and depth of one wgmma
 
@@ -87,6 +88,7 @@ class WarpWork:
     path: str
 
 
+@typed
 def predict(
     rung: "str | int | Rung",
     m: int = 4096,

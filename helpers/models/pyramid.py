@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from helpers.errors import ArgumentError
 from helpers.models.machine import DATASHEETS, H200, Gpu
+from helpers.typed import typed
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class MemoryLevel:
     bound: float | None = None
 
 
+@typed
 def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tuple[MemoryLevel, ...]:
     """The levels of `gpu` from the registers down to HBM.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from helpers.errors import ArgumentError
 from helpers.models.machine import ROW_BYTES, WARP
+from helpers.typed import typed
 
 CHUNK = 8            # bf16 in one 128-bit load
 CHUNK_BYTES = 16
@@ -19,6 +20,7 @@ LANES_M = 8          # lanes of a warp along M
 LANES_N = WARP // LANES_M
 
 
+@typed
 @dataclass(frozen=True)
 class RegisterTile:
     """The tiles of one CTA. Defaults: rung 3.

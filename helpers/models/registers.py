@@ -10,22 +10,26 @@ from dataclasses import dataclass
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200, Gpu
 from helpers.models.waves import MAX_REGISTERS
+from helpers.typed import typed
 
 GROUP = 128   # threads of a warpgroup
 UNIT = 8      # a thread has a multiple of so many
 LEAST, MOST = 24, 256   # that setmaxnreg takes
 
 
+@typed
 def sums_per_thread(tile_m: int, tile_n: int, threads: int) -> float:
     """fp32 sums, a register each, that a thread holds if `threads` share a tile of C."""
     return tile_m * tile_n / threads
 
 
+@typed
 def most_at_launch(threads: int, gpu: Gpu = H200) -> int:
     """The most registers a thread can have in a CTA that has the SM for itself: what __launch_bounds__ tells ptxas."""
     return min(MAX_REGISTERS, gpu.registers_per_sm // threads) // UNIT * UNIT
 
 
+@typed
 @dataclass(frozen=True)
 class RegisterSplit:
     """Registers of a CTA's warpgroups. at_launch: of a thread. after: of a thread of each warpgroup, by its name."""

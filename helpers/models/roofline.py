@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200, Gpu
+from helpers.typed import typed
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Roof:
         return min(self.peak_tflops, intensity * self.bandwidth / 1e12)
 
 
+@typed
 def roofs(gpu: Gpu = H200, tensor: bool = False) -> tuple[Roof, ...]:
     """The roofs of a GPU at the levels HBM, L2 and shared memory, for its CUDA cores or its tensor cores."""
     peak = gpu.dense_tflops if tensor else gpu.fp32_tflops

@@ -12,6 +12,7 @@ from helpers.errors import ArgumentError
 from helpers.models.fragments import THREADS, WARP_ROWS
 from helpers.models.machine import WARP
 from helpers.models.swizzle import CHUNK_BYTES, Swizzle
+from helpers.typed import typed
 
 STORES = 4            # of a warp for a box of 64 columns
 MATRIX_ROWS = 8
@@ -33,6 +34,7 @@ def stmatrix_address(thread: int, store: int, mode: str = "128B") -> int:
     return int(swizzle(row * swizzle.row_bytes + chunk * CHUNK_BYTES))
 
 
+@typed
 def stmatrix_addresses(store: int = 0, warp: int = 0, mode: str = "128B") -> np.ndarray:
     """The 32 addresses of a warp, int64."""
     return np.array([stmatrix_address(WARP * warp + lane, store, mode) for lane in range(WARP)])

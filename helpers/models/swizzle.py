@@ -13,6 +13,7 @@ import numpy as np
 from helpers.checks import require_integer, require_integers, require_known
 from helpers.errors import ArgumentError
 from helpers.models.machine import ROW_BYTES
+from helpers.typed import typed
 
 CHUNK_BYTES = 16
 CHUNK_BIT = 4                                              # the lowest bit of an address that tells the chunk
@@ -22,6 +23,7 @@ MOST_ROWS = 1 << 14                                        # of a tile: all shar
 PERIOD_ROWS = 8                                            # after which the pattern repeats, in every mode
 
 
+@typed
 @dataclass(frozen=True)
 class Swizzle:
     """One of the modes that TMA knows: "128B" (that of rungs 4 to 10), "64B", "32B" or "none" (rows of 128 bytes).

@@ -7,6 +7,7 @@ So every element of A is loaded once per column of tiles, every element of B onc
 from dataclasses import dataclass
 
 from helpers.errors import ArgumentError
+from helpers.typed import typed
 from helpers.words import plural
 
 
@@ -55,6 +56,7 @@ class TileTraffic:
         return self.flops / self.total_bytes
 
 
+@typed
 def tile_traffic(m: int, n: int, k: int, tile_m: int, tile_n: int, element_bytes: int = 2) -> TileTraffic:
     """Global bytes for tiles of C of tile_m x tile_n elements; tiles at the edge load only what exists.
 
@@ -105,6 +107,7 @@ class SharedLoads:
         return self.values / (self.tile_m * self.tile_n)
 
 
+@typed
 def shared_loads(tile_m: int, tile_n: int, vector_a: int = 1, vector_b: int = 1) -> SharedLoads:
     """Shared-memory loads for a thread tile of tile_m x tile_n.
 

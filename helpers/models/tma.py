@@ -12,6 +12,7 @@ from helpers.checks import require_integer, require_kind
 from helpers.errors import ArgumentError
 from helpers.models.swizzle import Swizzle
 from helpers.tensor_map import SPANS, UNIT, TensorMap
+from helpers.typed import typed
 
 OUTSIDE = -1   # the source of a zero
 BF16_BYTES = 2
@@ -49,6 +50,7 @@ class BoxPlacement:
         return np.where(self.sources == OUTSIDE, np.zeros(1, matrix.dtype), matrix[self.sources])
 
 
+@typed
 def place_box(tensor_map: TensorMap, x: int, y: int) -> BoxPlacement:
     """Where the elements of the box whose first element is in column `x` and row `y` of the matrix go.
 

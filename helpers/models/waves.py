@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200, WARP, Gpu
+from helpers.typed import typed
 
 REGISTER_UNIT = 256            # registers are given to a warp in units of 256
 SHARED_UNIT = 128              # shared memory is given to a CTA in units of 128 bytes
@@ -55,6 +56,7 @@ class Occupancy:
         return self.warps / self.max_warps
 
 
+@typed
 def occupancy(registers: int, threads: int, shared_bytes: int = 0, gpu: Gpu = H200) -> Occupancy:
     """CTAs per SM for a kernel of `registers` per thread, `threads` and `shared_bytes` per CTA.
 
@@ -118,6 +120,7 @@ class Waves:
         return self.tiles / (self.count * self.slots)
 
 
+@typed
 def waves(tiles: int, sm_count: int = H200.sm_count, ctas_per_sm: int = 1) -> Waves:
     """Waves of `tiles` CTAs on `sm_count` SMs that hold `ctas_per_sm` each. Raises ArgumentError for values below 1."""
     for name, value in {"tiles": tiles, "sm_count": sm_count, "ctas_per_sm": ctas_per_sm}.items():

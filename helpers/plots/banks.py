@@ -8,11 +8,13 @@ from helpers.checks import require_integer
 from helpers.models.banks import Wavefronts, warp_wavefronts
 from helpers.models.machine import BANK_BYTES, BANKS, ROW_BYTES
 from helpers.plots.figure import GREY, INK, ON, PALE, PHASES, VERMILLION, YELLOW, Picture, key, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 MAX_ROWS = 32   # rows of 128 bytes that fit in a picture
 
 
+@typed
 def bank_map(addresses: np.ndarray, width: int = 4, op: str = "load", title: str = "", max_rows: int = 16) -> Picture:
     """Draw the words that a warp's request touches, a row for each 128 bytes, a column for each bank.
 

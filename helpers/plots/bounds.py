@@ -4,8 +4,10 @@ from matplotlib.lines import Line2D
 
 from helpers.models.predict import Prediction, number
 from helpers.plots.figure import CARD, INK, NAVY, SKY, VERMILLION, Picture, decades, new_picture, style
+from helpers.typed import typed
 
 
+@typed
 def bound_bars(prediction: Prediction, measured: float | None = None, label: str = "measured") -> Picture:
     """A bar for each bound, the lowest on top and dark, on a log scale; `measured` TFLOP/s as a line if given.
 

@@ -8,7 +8,8 @@ from matplotlib.patches import Rectangle
 from helpers.checks import require_sequence
 from helpers.models.buffers import BufferSchedule
 from helpers.plots.figure import GREY, HATCHES, INK, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
-from helpers.plots.lanes import SMALL, fits
+from helpers.plots.lanes import SMALL, fits, require_bars
+from helpers.typed import typed
 from helpers.words import plural
 
 _PANEL, _HEAD, _FOOT, _PAGE = 1.18, 0.66, 0.66, 9.4   # inches
@@ -17,12 +18,14 @@ _MORE = 1.004                                         # times the end
 _COLORS = (SKY, YELLOW, PALE, VERMILLION)   # by buffer, as the hatches
 
 
+@typed
 def buffer_timeline(schedules: Sequence[BufferSchedule], unit: str = "clocks", title: str = "") -> Picture:
     """A panel for each schedule: the copy engine's loads above, the threads' multiplications below, on one time axis.
 
     The number in a bar is the step; its shade and its stripe tell the buffer.
     """
     require_sequence("schedules", schedules, BufferSchedule, "make them with buffer_schedule")
+    require_bars("schedules", 2 * sum(len(schedule.steps) for schedule in schedules))
     end = max(schedule.end for schedule in schedules)
     count = len(schedules)
     with style():

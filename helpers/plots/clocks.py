@@ -9,6 +9,7 @@ from helpers.held_clock import Clocked
 from helpers.models.machine import H200, Gpu, gpu_of
 from helpers.plots.figure import GREY, INK, NAVY, PALE, VERMILLION, Picture, new_picture, style
 from helpers.records import size_name, three_digits
+from helpers.typed import typed
 
 _LOW, _HIGH = 1.2, 2.05   # GHz
 _KINDS = {"burst": (NAVY, "o"), "sustained": (VERMILLION, "D")}
@@ -27,6 +28,7 @@ def measured_gpu(items: Sequence[Clocked]) -> Gpu:
         return H200
 
 
+@typed
 def peak_over_clock(items: Sequence[Clocked], gpu: Gpu | None = None, title: str = "") -> Picture:
     """A line, the peak against the clock; a mark for each measurement at the clock of its kernel.
 

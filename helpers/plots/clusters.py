@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_some
 from helpers.errors import ArgumentError
 from helpers.models.clusters import ClusterStep, SharedBudget
 from helpers.models.fragments import WARP_ROWS
@@ -30,6 +31,7 @@ from helpers.plots.figure import (
 )
 from helpers.plots.lanes import fits
 from helpers.tile_events import PRODUCER, Action, TileLog
+from helpers.typed import typed
 from helpers.words import plural
 
 _ROW = 0.5   # inches
@@ -39,6 +41,7 @@ _PARTS = {"A": MATRIX["A"], "B": MATRIX["B"], "C": MATRIX["C"], "barriers": YELL
 _TILES = (SKY, YELLOW)   # the actions of a tile, in turn
 
 
+@typed
 def cluster_bars(steps: Sequence[ClusterStep], gpu: Gpu = H200, title: str = "") -> Picture:
     """A bar for each cluster: what a CTA fetches from L2 per clock, A and B, if the tensor cores never wait.
 
@@ -75,9 +78,11 @@ def cluster_bars(steps: Sequence[ClusterStep], gpu: Gpu = H200, title: str = "")
     return picture
 
 
+@typed
 def memory_bars(budgets: Sequence[SharedBudget], title: str = "") -> Picture:
     """A bar for each plan of a CTA's shared memory, by what lies in it; the dashed line is all that a CTA can have."""
     heading = title or "Shared memory of a CTA"
+    require_some("budgets", budgets, most=20)
     limit = budgets[0].limit
     most = max(limit, *(budget.total for budget in budgets))
     with style():
@@ -115,6 +120,7 @@ def memory_bars(budgets: Sequence[SharedBudget], title: str = "") -> Picture:
     return picture
 
 
+@typed
 def stmatrix_map(boxes: Mapping[str, Sequence[int]], title: str = "") -> Picture:
     """Which lane addresses which 16 bytes of the first 16 rows of a staging box, a panel for each list of addresses.
 
@@ -172,6 +178,7 @@ def _draw_lanes(axes: Axes, addresses: np.ndarray) -> str:
     return f"lanes 0 to 7 address the banks from {', '.join(map(str, banks))} on, in rows 0 to 7"
 
 
+@typed
 def tile_chart(logs: Mapping[str, TileLog], title: str = "") -> Picture:
     """What the producer does in its order, and for each log what the first consumer does. A colour for each tile.
 

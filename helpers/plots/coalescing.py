@@ -6,14 +6,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_some
 from helpers.models.coalescing import Traffic, touched_bytes, warp_traffic
 from helpers.models.machine import SECTOR_BYTES, WARP
 from helpers.plots.figure import GREY, INK, MATRIX, NAVY, PALE, Picture, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _LANES_Y, _TOP, _BOTTOM = 1.0, 0.62, 0.12   # of the lanes, of the sectors
 
 
+@typed
 def sector_map(kernels: Mapping[str, Mapping[str, np.ndarray]], width: int = 2) -> Picture:
     """Draw one warp's requests: a column for each kernel, a row for each array.
 
@@ -21,6 +24,9 @@ def sector_map(kernels: Mapping[str, Mapping[str, np.ndarray]], width: int = 2) 
     `{"coalesced": {"A": ..., "B": ..., "C": ...}, "uncoalesced": {...}}`. width: bytes per lane.
     A line joins each lane to the sector it touches; the coloured part of a sector is what the lanes use of it.
     """
+    require_some("kernels", kernels, most=4)
+    for name, arrays in kernels.items():
+        require_some(f"kernels[{name!r}]", arrays, most=6)
     rows = max(len(arrays) for arrays in kernels.values())
     sentences = []
     with style():

@@ -10,6 +10,7 @@ from helpers.checks import require_integer, require_kind, require_sequence
 from helpers.errors import ArgumentError
 from helpers.models.descriptor import CHUNK, DEPTH, FIELDS, ROW, SWIZZLES, Descriptor, Field, operand_bytes
 from helpers.plots.figure import INK, NAVY, ON, PALE, PHASES, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _COLORS = dict(zip((field.name for field in FIELDS), (NAVY, VERMILLION, SKY, PALE, YELLOW), strict=True))
@@ -18,6 +19,7 @@ MAKE = "make it with Descriptor(...) or decode(bits)"
 MOST_ROWS = 48   # that fit in a picture
 
 
+@typed
 def descriptor_bits(descriptor: Descriptor, title: str = "") -> Picture:
     """Draw the 64 bits, the highest first, each field in its colour with what it says."""
     require_kind("descriptor", descriptor, Descriptor, MAKE)
@@ -77,6 +79,7 @@ def _where(field: Field) -> str:
     return f"bits {field.low} to {field.low + field.width - 1}"
 
 
+@typed
 def operand_steps(a: Sequence[Descriptor], b: Sequence[Descriptor], columns: int = 128, rows: int = 24) -> Picture:
     """Draw the rows of 128 bytes that A (K-major) and B (MN-major) begin with, each chunk in the colour of its step.
 

@@ -173,7 +173,8 @@ def overlaps(figure: Figure, slack: float = 1.0) -> list[tuple[str, str]]:
 
 
 def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str], lines=(), **text) -> None:
-    """Write a label beside each point (data coordinates), where it covers no other label, point or line.
+    """Write a label beside each point (data coordinates), where it covers no other label, point or line, and where its
+    leader crosses no line.
 
     lines: arrays of shape (n, 2) in data coordinates. Points are taken in order; a label that fits nowhere goes to
     the least bad place. Call it when the limits of the axes are final.
@@ -187,7 +188,7 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
     dots = [_dense(axes.transData.transform(np.asarray(line, dtype=float))) for line in lines]
     dots = np.concatenate(dots) if dots else np.zeros((0, 2))
     frame = axes.get_window_extent(renderer)
-    for (x, y), label in zip(points, labels, strict=True):
+    for (x, y), mark, label in zip(points, marks, labels, strict=True):
         best = None
         for cost, (dx, dy, horizontal, vertical) in enumerate(_places()):
             leader = {"arrowstyle": "-", "color": GREY, "lw": 0.8} if max(abs(dx), abs(dy)) > 14 else None
@@ -201,11 +202,24 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float]], labels: Sequ
             hit = sum(box.padded(2).overlaps(other) for other in obstacles)
             inside = (dots > [box.x0, box.y0]).all(axis=1) & (dots < [box.x1, box.y1]).all(axis=1)
             outside = box.x0 < frame.x0 or box.y0 < frame.y0 or box.x1 > frame.x1 or box.y1 > frame.y1
-            penalty = 1000 * hit + 1000 * outside + 200 * bool(inside.any()) + cost
+            struck = leader is not None and _crosses(dots, mark, box, 3 * pixel)
+            penalty = 1000 * hit + 1000 * outside + 200 * bool(inside.any()) + 100 * struck + cost
             if best is None or penalty < best[0]:
                 best = (penalty, note, box)
         axes.add_artist(best[1])
         obstacles.append(best[2])
+
+
+def _crosses(dots: np.ndarray, mark: np.ndarray, box: Bbox, near: float) -> bool:
+    """Whether a leader from a label's box to its mark crosses a line that does not run through the mark."""
+    begin = np.array([(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2])
+    steps = np.linspace(0, 1, 60)[:, None]
+    way = begin + steps * (mark - begin)
+    inside = (way >= [box.x0, box.y0]).all(axis=1) & (way <= [box.x1, box.y1]).all(axis=1)
+    way = way[~inside & (np.hypot(*(way - mark).T) > 4 * near)]
+    low, high = way.min(axis=0, initial=np.inf) - near, way.max(axis=0, initial=-np.inf) + near
+    close = dots[((dots >= low) & (dots <= high)).all(axis=1)]
+    return bool((np.hypot(*(way[:, None] - close[None]).transpose(2, 0, 1)) < near).any())
 
 
 def _places():

@@ -12,12 +12,14 @@ from helpers.models.coalescing import check_addresses, warp_traffic
 from helpers.models.fragments import BLOCK, MOST_COLUMNS, ROWS, THREADS, WARP_ROWS, element
 from helpers.models.machine import SECTOR_BYTES, WARP
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, PHASES, SKY, Picture, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural, short
 
 BF16_BYTES = 2
 MOST_ROW_BYTES = 1 << 40   # what a tensor map can stride over
 
 
+@typed
 def fragment_map(thread: int = 38, columns: int = 128) -> Picture:
     """Draw a warpgroup's 64 x N result with its four warps and what one thread holds, and the first block of its warp.
 
@@ -102,6 +104,7 @@ def _ticks(axes: Axes, columns: np.ndarray, rows: np.ndarray, middle: float = 0.
         spine.set_visible(False)
 
 
+@typed
 def store_rows(stores: Mapping[str, tuple[np.ndarray, int]], row_bytes: int) -> Picture:
     """Draw what one store of a warp writes in each row of C, side by side for several kernels.
 

@@ -7,9 +7,11 @@ from matplotlib.axes import Axes
 from helpers.models.gap import CLOCK, Gap
 from helpers.models.predict import number
 from helpers.plots.figure import CARD, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
+from helpers.typed import typed
 
 _ROW, _HEAD, _FOOT = 0.40, 1.20, 0.62   # inches
 _REST, _REST_WITH_CLOCK = "the rest", "rest and clock"   # where the clock is not recorded
+_LONG = 800   # characters of an alt text
 NOTHING = "no recording for this code"
 _COLORS = {   # of the parts, in the order of the key; told apart by lightness and hatch
     "places": (SKY, ""),
@@ -22,6 +24,7 @@ _COLORS = {   # of the parts, in the order of the key; told apart by lightness a
 _OTHER = (SKY, "xx")
 
 
+@typed
 def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
     """A bar for each rung: its bound is 100%, dark what is measured, and the parts of the gap from right to left.
 
@@ -50,8 +53,28 @@ def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
         picture.text(right, 1 - 1.05 / height, "bound, TFLOP/s", va="center", fontweight="bold")
         parts = [(name, *_COLORS.get(name, _OTHER)) for name in dict.fromkeys([*_COLORS, *used]) if name in used]
         key(picture, 0.015, 1 - 0.66 / height, [("measured, TFLOP/s", NAVY), *parts])
-        picture.alt = f"{heading}. {'; '.join(_words(gap) for gap in gaps)}."
+        picture.alt = _alt(heading, gaps)
     return picture
+
+
+def _alt(heading: str, gaps: Sequence[Gap]) -> str:
+    """All parts of all gaps, or where those are too many the largest part of each."""
+    whole = f"{heading}. {'; '.join(_words(gap) for gap in gaps)}."
+    if len(whole) <= _LONG:
+        return whole
+    origins = " and ".join(dict.fromkeys(gap.origin for gap in gaps))
+    tails = {gap.name.partition(", ")[2] for gap in gaps}
+    size = f", {tails.pop()}" if len(tails) == 1 and "" not in tails else ""
+    rows, before = [], ""
+    for gap in gaps:
+        name = gap.name.partition(", ")[0] if size else gap.name
+        by = f" ({gap.bound.name})" if gap.bound.name != before else ""
+        before = gap.bound.name
+        parts = [*((loss.factor, loss.name) for loss in gap.losses), (gap.rest, _rest(gap))]
+        factor, largest = min(parts, key=lambda part: part[0])
+        rows.append(f"{name} {number(gap.measured)} of {number(gap.bound.tflops)}{by}, {gap.share:.0%}, "
+                    f"{largest} {factor:.2f}")
+    return f"{heading}. TFLOP/s {origins} of the bound{size}, and the largest part of the gap: {'; '.join(rows)}."
 
 
 def _nothing(heading: str) -> Picture:

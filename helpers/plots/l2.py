@@ -7,11 +7,13 @@ from matplotlib.axes import Axes
 from helpers.errors import ArgumentError
 from helpers.models.l2 import L2Traffic
 from helpers.plots.figure import CARD, INK, NAVY, SKY, VERMILLION, Picture, new_picture, quantity, style
+from helpers.typed import typed
 
 _ROW, _GAP, _HEAD, _FOOT = 0.27, 0.56, 0.52, 0.62   # inches
 _LEFT, _WIDTH = 0.12, 0.60                         # of the page
 
 
+@typed
 def hbm_bars(
     modelled: Mapping[str, Mapping[str, L2Traffic]],
     counted: Mapping[str, Mapping[str, float | None]] | None = None,

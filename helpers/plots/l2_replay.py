@@ -26,6 +26,7 @@ from helpers.plots.figure import (
     quantity,
     style,
 )
+from helpers.typed import typed
 
 _MIB = 2**20
 _LINES = ((NAVY, "o"), (VERMILLION, "s"), (SKY, "^"), (YELLOW, "D"), (GREY, "v"))
@@ -33,6 +34,7 @@ _STRIP = 0.16   # length of a strip's bar, as a share of the longer side of C
 CAPACITIES = tuple(2.0**power * _MIB for power in np.arange(3, 9.01, 0.25))
 
 
+@typed
 def wave_frames(
     orders: Mapping[str, np.ndarray],
     n: int,
@@ -105,6 +107,7 @@ def _draw_frame(
     axes.set_axis_off()
 
 
+@typed
 def l2_curve(
     orders: Mapping[str, np.ndarray],
     n: int,

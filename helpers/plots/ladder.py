@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from helpers.errors import ArgumentError
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.typed import typed
 
 RUNG_NAMES = (
     "coalescing", "smem tiling", "register tiling", "swizzling", "TMA",
@@ -48,6 +49,7 @@ class LadderPoint:
             raise ArgumentError(f"tflops of {self.name!r} is {self.tflops!r}: it must be above 0 and finite.")
 
 
+@typed
 def ladder(
     points: Sequence[LadderPoint],
     cublas: float | None = None,

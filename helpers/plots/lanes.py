@@ -5,12 +5,20 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.errors import ArgumentError
 from helpers.plots.figure import GREY, INK, ON, PALE
 
+MOST_BARS = 2_000
 SMALL = 10         # points, of what stands in the bars
 _LETTER = 0.092    # inches of a letter of this size
 _EDGES = 0.008     # inches of a narrow bar's edges
 _ROOM = 0.025      # inches that a label and the edges at its sides need besides
+
+
+def require_bars(name: str, count: int) -> None:
+    """Raises ArgumentError for more bars than can be told apart, or drawn in a moment."""
+    if count > MOST_BARS:
+        raise ArgumentError(f"{name} has {count:,} bars: a picture shows {MOST_BARS:,} at most; play fewer steps.")
 
 
 def name_lanes(axes: Axes, names: Sequence[str], end: float) -> None:

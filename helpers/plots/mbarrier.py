@@ -8,6 +8,7 @@ from matplotlib.patches import Circle, Rectangle
 from helpers.checks import require_sequence
 from helpers.models.mbarrier import Mbarrier
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _ROW = 0.38   # inches
@@ -18,6 +19,7 @@ _PHASE_COLORS = (SKY, YELLOW)   # by parity
 _DOTS = 3
 
 
+@typed
 def barrier_life(states: Sequence[Mbarrier], title: str = "The life of an mbarrier") -> Picture:
     """A row for each state, from top to bottom: the event, the arrivals and bytes still missing, the phase, the waits.
 

@@ -6,11 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from helpers.checks import require_integers, require_some
 from helpers.models.persistence import CONSUMERS, TMA, Grid, Span, TileTimeline
 from helpers.models.pipeline import PRODUCER
 from helpers.persistence_events import PersistenceLog
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
-from helpers.plots.lanes import SMALL, bar, events, name_lanes
+from helpers.plots.lanes import SMALL, bar, events, name_lanes, require_bars
+from helpers.typed import typed
 from helpers.words import plural
 
 _PAGE, _LEFT, _WIDTH = 9.4, 0.125, 0.845   # inches, and shares of the page
@@ -20,8 +22,11 @@ _KEY = (("number: the step of a tile, ordered or multiplied",), ("tiles 0, 2, ..
         ("a store", NAVY))
 
 
+@typed
 def tile_timeline(timelines: Sequence[TileTimeline], title: str = "") -> Picture:
     """A panel for each, on one time axis: the start of CTAs and the loads in one lane, each consumer in its own."""
+    require_some("timelines", timelines, most=12)
+    require_bars("timelines", sum(len(timeline.spans) for timeline in timelines))
     end = max(timeline.end for timeline in timelines)
     heading = title or "One SM, tile after tile, modelled"
     names = [TMA, *CONSUMERS]
@@ -49,6 +54,7 @@ def tile_timeline(timelines: Sequence[TileTimeline], title: str = "") -> Picture
     return picture
 
 
+@typed
 def tile_chart(log: PersistenceLog, title: str = "") -> Picture:
     """Events of the emulator from left to right: the producer's orders, the consumers' steps and stores."""
     heading = title or "One CTA, tile after tile, as the emulator played it"
@@ -83,6 +89,7 @@ def tile_chart(log: PersistenceLog, title: str = "") -> Picture:
     return picture
 
 
+@typed
 def useful_share(
     sizes: np.ndarray, places: Mapping[str, int], marked: Sequence[int] = (), title: str = "", sm_count: int = 132
 ) -> Picture:
@@ -92,7 +99,10 @@ def useful_share(
     """
     heading = title or "Tiles and rounds: how much of the GPU a square C can use"
     looks = ((NAVY, "-"), (VERMILLION, "--"), (GREY, ":"))
+    for name, values in (("sizes", sizes), ("places", places)):
+        require_some(name, values)
     sizes = np.asarray(sizes)
+    require_integers("sizes", sizes)
     with style():
         picture = new_picture(_PAGE, 4.0)
         axes = picture.add_axes((0.08, 0.15, 0.9, 0.66))
@@ -122,6 +132,7 @@ def useful_share(
     return picture
 
 
+@typed
 def gain_chart(
     sizes: Sequence[int], modelled: Sequence[float], measured: Sequence[float | None], title: str = ""
 ) -> Picture:

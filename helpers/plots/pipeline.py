@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from helpers.checks import require_some
 from helpers.models.pipeline import PRODUCER, TMA, Ring, place
 from helpers.plots.figure import CARD, INK, PALE, SKY, YELLOW, Picture, key, new_picture, style
-from helpers.plots.lanes import SMALL, bar, events, name_lanes
+from helpers.plots.lanes import SMALL, bar, events, name_lanes, require_bars
 from helpers.ring_events import RingEvent, RingLog
+from helpers.typed import typed
 from helpers.words import plural
 
 _LANE, _HEAD, _FOOT = 0.46, 0.98, 0.62   # inches
@@ -17,6 +19,7 @@ _PARITIES = tuple((f"parity {parity}", color) for parity, color in enumerate(_BY
 _SLIVER = 0.03     # inches; shorter waits are left out of a timeline
 
 
+@typed
 def ring_chart(log: RingLog, title: str = "") -> Picture:
     """A lane for the producer, each stage and each consumer; events of the emulator from left to right.
 
@@ -64,8 +67,11 @@ def ring_chart(log: RingLog, title: str = "") -> Picture:
     return picture
 
 
+@typed
 def ring_timeline(rings: Sequence[Ring], unit: str = "clocks", title: str = "") -> Picture:
     """A panel for each ring on one time axis: the loads, and each consumer's multiplications and waits. Modelled."""
+    require_some("rings", rings, most=12)
+    require_bars("rings", sum(len(ring.work) for ring in rings))
     end = max(ring.end for ring in rings)
     heading = title or "Loading and multiplying with a ring, modelled"
     panels = [(ring, [TMA, *(f"consumer {n}" for n in range(1, ring.consumers + 1))]) for ring in rings]

@@ -5,18 +5,22 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.patches import Polygon
 
+from helpers.checks import require_some
 from helpers.models.pyramid import MemoryLevel
 from helpers.plots.figure import INK, NAVY, ON, PALE, SKY, VERMILLION, Picture, new_picture, quantity, style
+from helpers.typed import typed
 
 _SOURCES = {"datasheet": (NAVY, ""), "computed": (SKY, "///"), "measured": (VERMILLION, "")}
 
 
+@typed
 def memory_pyramid(levels: Sequence[MemoryLevel], title: str = "") -> Picture:
     """Draw the levels, the fastest on top: sizes in the pyramid, bandwidths as bars on a log scale beside it.
 
     levels: from `models.pyramid.pyramid(gpu, measured=...)`. The colour and the word beside a bar say where its
     bandwidth is from; a dashed frame goes as far as a measured one could at most.
     """
+    require_some("levels", levels, most=12)
     count = len(levels)
     with style():
         picture = new_picture(9.0, 0.75 + 0.82 * count)
@@ -50,7 +54,8 @@ def memory_pyramid(levels: Sequence[MemoryLevel], title: str = "") -> Picture:
             f"{level.name} {_size(level.size)}, {quantity(level.bandwidth, 'B/s')} ({_source(level)})"
             for level in levels
         )
-        picture.alt = f"Memory pyramid{f' of {title}' if title else ''}, fastest first: {'; '.join(parts)}."
+        picture.alt = f"Memory pyramid{f': {title}' if title else ''}; size and bandwidth of each, fastest first: "
+        picture.alt += f"{'; '.join(parts)}."
     return picture
 
 

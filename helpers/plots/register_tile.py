@@ -11,8 +11,10 @@ from helpers.models.machine import WARP
 from helpers.models.register_tile import CHUNK, RegisterTile
 from helpers.models.tiling import SharedLoads
 from helpers.plots.figure import INK, NAVY, ON, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
+from helpers.typed import typed
 
 
+@typed
 def thread_tile(tile: RegisterTile | None = None, warp: int = 1, lane: int = 10) -> Picture:
     """Draw C's tile of a CTA with its warps, one warp's tile with its lanes, and the elements that one lane owns.
 
@@ -94,6 +96,7 @@ def _draw_warp(axes: Axes, tile: RegisterTile, warp: int, lane: int) -> None:
         axes.text((strip + 0.5) * CHUNK, y, lanes, ha="center", va="center", fontsize=11, color=ON[SKY])
 
 
+@typed
 def loads_per_fma(tiles: Mapping[str, SharedLoads], title: str = "") -> Picture:
     """A bar for each thread tile: shared-memory loads per multiply-add.
 

@@ -2,11 +2,13 @@
 
 from helpers.models.registers import GROUP, RegisterSplit
 from helpers.plots.figure import INK, NAVY, ON, SKY, VERMILLION, Picture, new_picture, style
+from helpers.typed import typed
 
 _COLORS = (VERMILLION, NAVY, SKY)
 _GAP = 250   # registers, so that the lines of neighbours stay apart
 
 
+@typed
 def register_bars(split: RegisterSplit, sums: int = 0, title: str = "") -> Picture:
     """Two bars, the registers of each warpgroup at launch and after setmaxnreg, and the register file as a line.
 

@@ -11,6 +11,7 @@ from helpers.plots.clocks import measured_gpu, peak_words, tensor_peak
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.records import Measurement, Roof, size_name, three_digits
 from helpers.rungs import find_rung
+from helpers.typed import typed
 
 _MARKS = {"burst": (NAVY, SKY, "o"), "sustained": (VERMILLION, YELLOW, "D")}
 _LOW, _HIGH = 1.25, 2.05   # GHz
@@ -46,6 +47,7 @@ class _Point:
         return f"{three_digits(self.tflops)} at {self.ghz:.2f} GHz: {share:.0%}"
 
 
+@typed
 def roof_chart(items: Sequence[Clocked], roofs: Sequence[Roof], gpu: Gpu | None = None, title: str = "") -> Picture:
     """TFLOP/s against the SM clock: the tensor cores' peak as a line, a kernel's measurements on it or below.
 
@@ -154,6 +156,7 @@ def energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) ->
     return found
 
 
+@typed
 def energy_bars(items: Sequence[Energy], title: str = "Energy of a FLOP, sustained, N(0,1)") -> Picture:
     """A bar for each: picojoules a FLOP, and how fast that is under the power limit."""
     origins = sorted({item.origin for item in items} - {""})

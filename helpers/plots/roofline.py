@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from helpers.checks import require_positive, require_some
 from helpers.models.levels import LEVELS, LevelBytes
 from helpers.models.machine import H200, Gpu
 from helpers.models.predict import number
@@ -26,12 +27,15 @@ from helpers.plots.figure import (
     style,
 )
 from helpers.rungs import find_rung
+from helpers.typed import typed
 
 _LINES = ((NAVY, "-"), (VERMILLION, "--"), (SKY, "-."), (GREY, ":"))
+_NAME, _NAMES = 0.27, 3   # inches of a line of names below the roofline, and names in it
 _NEAR = 1.35   # points nearer than this factor, in both directions, share a label
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 
 
+@typed
 @dataclass(frozen=True)
 class RooflinePoint:
     """A kernel: its name, FLOP per byte (see `models.tiling.tile_traffic(...).intensity`) and TFLOP/s."""
@@ -41,6 +45,7 @@ class RooflinePoint:
     tflops: float
 
 
+@typed
 def roofline(
     roofs: Sequence[Roof],
     points: Sequence[RooflinePoint] = (),
@@ -52,6 +57,10 @@ def roofline(
     roofs: levels of memory under one peak, from `models.roofline.roofs(gpu)`. tensor_peak: TFLOP/s of the tensor
     cores, drawn as a second ceiling. Intensity is FLOP per byte of the level in question.
     """
+    require_some("roofs", roofs, most=len(_LINES))
+    for point in points:
+        require_positive(f"intensity of {point.name}", point.intensity)
+        require_positive(f"tflops of {point.name}", point.tflops)
     peak = max(roof.peak_tflops for roof in roofs)
     ceiling = max(peak, tensor_peak or 0)
     ridges = [ceiling * 1e12 / roof.bandwidth for roof in roofs]
@@ -59,8 +68,10 @@ def roofline(
     high_x = max([ridges[0] * 4, *(point.intensity * 6 for point in points)])
     low_y = min([0.1, *(point.tflops / 3 for point in points)])
     with style():
-        picture = new_picture(9.0, 6.0)
-        axes = picture.add_axes((0.1, 0.10, 0.88, 0.66))
+        foot = 0.1 + _NAME * -(-len(points) // _NAMES)   # inches
+        height = 6.0 + foot
+        picture = new_picture(9.0, height)
+        axes = picture.add_axes((0.1, (0.6 + foot) / height, 0.88, 3.96 / height))
         axes.set(xscale="log", yscale="log", xlim=(low_x, high_x), ylim=(low_y, ceiling * 2.2))
         obstacles = []
         for (color, dash), roof in zip(_LINES, roofs, strict=False):
@@ -76,17 +87,24 @@ def roofline(
                 label = f"{name}: {level:,.0f} TFLOP/s"
                 axes.plot([start, high_x], [level, level], color=INK, ls=dash, lw=2, label=label, zorder=2)
                 obstacles.append(np.array([[start, level], [high_x, level]]))
+        lines = axes.get_legend_handles_labels()
+        marks = []
         for index, point in enumerate(points):
             mark = _MARKS[index % len(_MARKS)]
-            axes.plot([point.intensity], [point.tflops], mark, color=YELLOW, mec=INK, mew=1.3, ms=9.5, zorder=4)
+            place = [point.intensity], [point.tflops]
+            marks += axes.plot(*place, mark, color=YELLOW, mec=INK, mew=1.3, ms=9.5, zorder=4)
         _plain_ticks(axes)
         axes.set_xlabel("arithmetic intensity, FLOP per byte")
         axes.set_ylabel("TFLOP/s")
         axes.grid(color=GREY, alpha=0.18, lw=0.8)
-        picture.legend(*axes.get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(0.085, 0.935), ncols=2)
+        picture.legend(*lines, loc="upper left", bbox_to_anchor=(0.085, 1 - 0.39 / height), ncols=2)
+        if points:
+            names = [point.name for point in points]
+            picture.legend(marks, names, loc="lower left", bbox_to_anchor=(0.085, 0.0), ncols=_NAMES, labelspacing=0.35,
+                           handletextpad=0.4)
         heading = title or "Roofline"
-        picture.text(0.015, 0.955, heading, fontweight="bold", fontsize=12.5, va="center")
-        labels = [f"{point.name}: {number(point.tflops)}" for point in points]
+        picture.text(0.015, 1 - 0.27 / height, heading, fontweight="bold", fontsize=12.5, va="center")
+        labels = [number(point.tflops) for point in points]   # names have no room in the wedge between two roofs
         if points:
             place_labels(axes, [(point.intensity, point.tflops) for point in points], labels, obstacles, zorder=5)
         levels = "; ".join(f"{roof.name} {quantity(roof.bandwidth, 'B/s')}" for roof in roofs)
@@ -97,6 +115,7 @@ def roofline(
     return picture
 
 
+@typed
 def level_rooflines(
     points: Sequence[tuple[LevelBytes, float]],
     gpu: Gpu = H200,
@@ -109,6 +128,8 @@ def level_rooflines(
     `models.pyramid.pyramid`; else those of the datasheet or computed. A panel's heading says which. The arithmetic's
     peaks are those of the highest clock.
     """
+    for moved, tflops in points:
+        require_positive(f"tflops of {moved.rung}", tflops)
     levels = {level.name: level for level in pyramid(gpu, measured)}
     fp32, tensor = gpu.fp32_tflops, gpu.tensor_tflops
     heading = title or f"Three roofs on {gpu.name}"
@@ -184,12 +205,13 @@ def _groups(numbered: Sequence[tuple[int, float, float]]) -> list[tuple[tuple[fl
 
 def _levels_alt(heading: str, points, levels: Mapping[str, MemoryLevel], fp32: float, tensor: float) -> str:
     roofs = "; ".join(f"{name} {quantity(levels[name].bandwidth, 'B/s')} ({levels[name].source})" for name in LEVELS)
-    parts = []
-    for moved, tflops in points:
-        at = ", ".join(f"{number(moved.intensity(name))} at {name}" for name in LEVELS)
-        parts.append(f"{moved.rung} {number(tflops)} TFLOP/s, FLOP per byte {at}")
+    parts = [
+        f"{moved.rung} {number(tflops)}, " + ", ".join(number(moved.intensity(name)) for name in LEVELS)
+        for moved, tflops in points
+    ]
     peaks = f"CUDA cores {number(fp32)}, tensor cores {number(tensor)} TFLOP/s"
-    return f"{heading}. Bandwidths: {roofs}; {peaks}. {'; '.join(parts) or 'No rungs'}."
+    rungs = f"TFLOP/s, then FLOP per byte at {', '.join(LEVELS)}: {'; '.join(parts)}" if parts else "No rungs"
+    return f"{heading}. Bandwidths: {roofs}; {peaks}. {rungs}."
 
 
 def _plain_ticks(axes: Axes) -> None:

@@ -7,10 +7,12 @@ import numpy as np
 from helpers.intervals import median
 from helpers.plots.figure import GREY, INK, NAVY, SKY, Picture, new_picture, style
 from helpers.records import Measurement, file_name, size_name, three_digits
+from helpers.typed import typed
 
 _ROW = 0.46   # inches
 
 
+@typed
 def round_samples(measurements: Sequence[Measurement]) -> Picture:
     """A row for each kernel and one for the cuBLAS beside it: every round's speed, in % of the median.
 

@@ -13,6 +13,7 @@ from helpers.models.coalescing import check_addresses
 from helpers.models.machine import BANK_BYTES, BANKS, WARP
 from helpers.models.swizzle import CHUNK_BIT, CHUNK_BYTES, LINE_BIT, PERIOD_ROWS, Swizzle
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, PHASES, SKY, YELLOW, Picture, key, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 BITS = 12                                  # of an address that are drawn
@@ -22,6 +23,7 @@ MAX_WAVEFRONTS = 32
 FIELDS = {"row // 8": PALE, "row % 8": YELLOW, "chunk": SKY, "byte in the chunk": PALE}
 
 
+@typed
 def address_bits(row: int, chunk: int) -> Picture:
     """The bits of a chunk's address in a tile of 128-byte rows, before and after the 128-byte swizzle.
 
@@ -82,6 +84,7 @@ def _bit(axes: Axes, bit: int, y: float, value: int, color: str) -> None:
     axes.text(*middle, str(value), ha="center", va="center", fontsize=12, color=ON[color])
 
 
+@typed
 def chunk_places(modes: Sequence[str] = ("none", "128B"), row: int = 5, chunk: int = 2) -> Picture:
     """What lies where in shared memory, eight rows of a tile for each mode: `row.chunk`, a column for each four banks.
 
@@ -150,6 +153,7 @@ def _draw_places(axes: Axes, layout: np.ndarray, row: int, chunk: int) -> None:
         spine.set_visible(False)
 
 
+@typed
 def wavefront_chart(
     requests: Mapping[str, Sequence[int]], width: int = 16, op: str = "load", title: str = ""
 ) -> Picture:

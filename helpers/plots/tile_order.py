@@ -12,14 +12,17 @@ from helpers.errors import ArgumentError
 from helpers.models.l2 import patch, wave_tiles
 from helpers.models.machine import H200
 from helpers.plots.figure import CARD, GREY, INK, MATRIX, NAVY, PALE, SKY, YELLOW, Picture, key, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _WALK = LinearSegmentedColormap.from_list("walk", [NAVY, "#2E6FA8", SKY, YELLOW])   # by lightness, dark first
+MOST_TILES = 40_000
 _HEAD, _FOOT = 0.62, 0.5   # inches
 _NAME, _TICK = 1.0, 0.36   # inches that an axis's name and one of its numbers need
 _MARGIN = 0.09             # of a panel's side, for the strips of A and B
 
 
+@typed
 def walks(orders: Mapping[str, np.ndarray], title: str = "") -> Picture:
     """A panel for each order, side by side: a line from tile to tile, dark at the start and light at the end.
 
@@ -55,6 +58,7 @@ def walks(orders: Mapping[str, np.ndarray], title: str = "") -> Picture:
     return picture
 
 
+@typed
 def wave_patches(
     orders: Mapping[str, np.ndarray], wave: int, ctas: int = H200.sm_count, title: str = ""
 ) -> Picture:
@@ -64,12 +68,13 @@ def wave_patches(
     """
     if not orders:
         raise ArgumentError("orders is empty: give at least one, as {title: tiles}.")
+    shapes = [_shape(tiles) for tiles in orders.values()]
     count = min(len(wave_tiles(tiles, ctas)) for tiles in orders.values())
     if not 0 <= wave < count:
         raise ArgumentError(f"wave is {wave}: these orders have {plural(count, 'wave')}, so give 0 to {count - 1}.")
     heading = title or f"The tiles of wave {wave + 1}, and the strips that they need"
     with style():
-        picture, panels = _panels([_shape(tiles) for tiles in orders.values()], heading, _MARGIN)
+        picture, panels = _panels(shapes, heading, _MARGIN)
         parts = []
         for axes, (name, tiles) in zip(panels, orders.items(), strict=True):
             rows, columns = _shape(tiles)
@@ -153,7 +158,12 @@ def _ticks(count: int, inches: float) -> list[int]:
 
 
 def _shape(tiles: np.ndarray) -> tuple[int, int]:
-    rows, columns = (int(side) + 1 for side in np.asarray(tiles).max(axis=0))
+    tiles = np.asarray(tiles)
+    if tiles.ndim != 2 or tiles.shape[1] != 2 or not len(tiles) or tiles.dtype.kind not in "iu" or tiles.min() < 0:
+        raise ArgumentError("an order is no list of tiles: give at least one (m, n) a row, integers from 0 on.")
+    if len(tiles) > MOST_TILES:
+        raise ArgumentError(f"an order has {len(tiles):,} tiles: a picture shows {MOST_TILES:,} at most; give fewer.")
+    rows, columns = (int(side) + 1 for side in tiles.max(axis=0))
     return rows, columns
 
 

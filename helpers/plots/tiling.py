@@ -5,14 +5,17 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.models.tiling import TileTraffic, tile_traffic
 from helpers.plots.figure import INK, MATRIX, PALE, YELLOW, Picture, decades, new_picture, quantity, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _GAP = 0.16   # between the matrices, as a share of the larger side
 
 
+@typed
 def tile_reuse(
     m: int, n: int, k: int, tile_m: int, tile_n: int, tile_k: int, tile: tuple[int, int] = (1, 2), step: int = 1
 ) -> Picture:
@@ -21,6 +24,7 @@ def tile_reuse(
     tile: (row, column) of the tile in units of tiles; step: which slice of tile_k along K is marked as present in
     shared memory. Raises ArgumentError if they lie outside.
     """
+    require_integer("tile_k", tile_k, 1)
     traffic = tile_traffic(m, n, k, tile_m, tile_n)
     limits = {"tile row": (tile[0], traffic.b_reads), "tile column": (tile[1], traffic.a_reads)}
     for name, (value, limit) in {**limits, "step": (step, -(-k // tile_k))}.items():
@@ -97,6 +101,7 @@ def _write_reuse(picture: Picture, traffic: TileTraffic, depth: tuple[int, int])
     picture.text(0.635, y - 0.15, total, va="top", linespacing=1.45, fontweight="bold")
 
 
+@typed
 def traffic_bars(traffics: Mapping[str, TileTraffic], title: str = "") -> Picture:
     """A bar for each tiling: the global bytes of A and B that are loaded, on a log scale, and the FLOP per byte.
 

@@ -10,6 +10,7 @@ from helpers.checks import require_integer, require_kind
 from helpers.models.register_tile import CHUNK, CHUNK_BYTES
 from helpers.models.tma import OUTSIDE, BoxPlacement
 from helpers.plots.figure import CARD, GREY, INK, PALE, Picture, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _ROW = 0.27    # inches
@@ -17,6 +18,7 @@ MAX_ROWS = 16
 _NUMBERED = 16   # chunks in a row, at most, that all get their numbers
 
 
+@typed
 def box_layout(placement: BoxPlacement, title: str = "", highlight: int = 2, max_rows: int = MAX_ROWS) -> Picture:
     """Draw a box in its matrix, chunk by chunk, and beside it the same chunks at their places in shared memory.
 

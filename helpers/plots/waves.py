@@ -4,12 +4,14 @@ import numpy as np
 
 from helpers.models.waves import Occupancy, Waves
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, Picture, new_picture, style
+from helpers.typed import typed
 from helpers.words import plural
 
 _LEFT_OUT = -1
 MAX_DRAWN = 12   # waves drawn as bars; of more, the first few and the last
 
 
+@typed
 def occupancy_bars(occupancy: Occupancy, title: str = "") -> Picture:
     """A bar for each resource: the CTAs that it alone would allow on an SM; the limiting ones are dark."""
     limits = occupancy.limits
@@ -43,6 +45,7 @@ def occupancy_bars(occupancy: Occupancy, title: str = "") -> Picture:
     return picture
 
 
+@typed
 def wave_chart(waves: Waves, title: str = "") -> Picture:
     """The waves of a grid as filled bars, the last one with what stays empty; of many waves the middle is left out."""
     ends = [0, 1, 2, 3, _LEFT_OUT, waves.count - 1]
@@ -79,6 +82,7 @@ def wave_chart(waves: Waves, title: str = "") -> Picture:
     return picture
 
 
+@typed
 def wave_efficiency(sizes: np.ndarray, waves: list[Waves], marked: int | None = None, title: str = "") -> Picture:
     """Share of places filled against matrix size: the saw teeth of wave quantisation.
 
