@@ -28,7 +28,7 @@ from helpers.arrays import empty_matrix, random_matrix
 from helpers.cublas import CublasLt
 from helpers.cublas import version as cublas_version
 from helpers.device import Telemetry
-from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
+from helpers.errors import ArgumentError, CourseError, NoRecording
 from helpers.gpu_lock import gpu_lock
 from helpers.intervals import median
 from helpers.jsonfile import display
@@ -288,16 +288,13 @@ def _measurement(
     m, n, k = size
     power, temperature, reasons, notes = summarize(result.telemetry)
     clocks = [clock for clock in result.samples.kernel_clock_mhz if clock is not None]
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"The GPU went away while it was measured: {device.no_device_reason()}")
     return Measurement(
         rung=kernel.rung.name,
         entry=kernel.entry,
         code_hash=kernel.code_hash,
         defines=kernel.defines,
         dtype="bfloat16",
-        device=info,
+        device=device.require_device("The GPU went away while it was measured"),
         toolkit=toolkit(),
         m=m,
         n=n,

@@ -197,9 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"cuBLAS and torch can only be compared on a GPU: {device.no_device_reason()}")
+    info = device.require_device("cuBLAS and torch can only be compared on a GPU")
     torch = import_torch()
     if torch is None:
         raise BackendError("This Python has no torch: run this with one that has it, beside CuPy.")

@@ -136,6 +136,17 @@ def no_device_reason() -> str | None:
     return _look()[1]
 
 
+def require_device(otherwise: str) -> Device:
+    """The first visible GPU.
+
+    otherwise: what the BackendError says where there is none, before the reason; a sentence without its full stop.
+    """
+    found = device_info()
+    if found is None:
+        raise BackendError(f"{otherwise}: {no_device_reason()}")
+    return found
+
+
 def _look() -> tuple[Device | None, str | None]:
     answer = probe()
     if answer.gpu is None:
@@ -311,9 +322,7 @@ def measure_bandwidth(megabytes: int | None = None, copies: int = 20) -> Bandwid
     must be many times the L2 cache. Takes about half a second.
     Raises BackendError without a GPU or without room for two buffers.
     """
-    device, reason = _look()
-    if device is None:
-        raise BackendError(f"Bandwidth can only be measured on a GPU: {reason}")
+    device = require_device("Bandwidth can only be measured on a GPU")
     import cupy
 
     if megabytes is None:

@@ -188,9 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(rungs: Sequence[Rung], options: Any) -> int:
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"The clock can only be measured on a GPU: {device.no_device_reason()}")
+    info = device.require_device("The clock can only be measured on a GPU")
     timer = CudaTimer()
     for rung in rungs:
         for n in options.sizes:

@@ -135,9 +135,7 @@ def input_speeds(
     check_sizes(kernel.rung, n, n, n)
     if live and (measure is not None or kernel.backend == "cuda"):
         items = tuple((measure or measure_inputs)(kernel, n, regime))
-        info = device.device_info()
-        if info is None:
-            raise BackendError(f"The GPU went away while it was measured: {device.no_device_reason()}")
+        info = device.require_device("The GPU went away while it was measured")
         method = {"rounds": len(items[0].kernel_ms), "order": "in turn, swapped each round", "seed": 0}
         return InputSpeeds(
             kernel.rung.name, kernel.code_hash, n, regime, items, info, toolkit(), method, device.now(), "live"

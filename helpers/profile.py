@@ -518,9 +518,7 @@ def _record(
                 needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
                 raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
     try:
-        info = device.device_info()
-        if info is None:
-            raise BackendError(f"Counters can only be recorded on a GPU: {device.no_device_reason()}")
+        info = device.require_device("Counters can only be recorded on a GPU")
         tool = find_ncu()
     except BackendError as error:
         print(error, file=sys.stderr, flush=True)

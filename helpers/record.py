@@ -30,7 +30,7 @@ from helpers.benchmark import (
 )
 from helpers.device import Device
 from helpers.entry import Parser, guarded
-from helpers.errors import ArgumentError, BackendError, RecordError
+from helpers.errors import ArgumentError, RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.progress import CountedTimer, Progress, duration
@@ -294,9 +294,7 @@ def _run(options: argparse.Namespace) -> int:
     print(f"{len(jobs)} measurements, about {duration(total)} if none is current", flush=True)
     if options.list:
         return 0
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"The ladder can only be recorded on a GPU: {device.no_device_reason()}")
+    info = device.require_device("The ladder can only be recorded on a GPU")
     timer = CudaTimer()
     if not options.no_yardsticks:
         known = load_yardsticks(info, options.output)

@@ -154,9 +154,7 @@ def record(directory: Path | None = None) -> Path:
 
     Raises BackendError without a Hopper GPU or without its other yardsticks.
     """
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"The roof can only be measured on a GPU: {device.no_device_reason()}")
+    info = device.require_device("The roof can only be measured on a GPU")
     known = load_yardsticks(info, directory)
     if known is None:
         raise BackendError(f"{info.name} has no yardsticks yet: run `python -m helpers.record` first.")

@@ -24,7 +24,7 @@ from helpers.benchmark import Bench, BenchmarkRefused, Contender, benchmark, mea
 from helpers.cublas_torch import compare, import_torch
 from helpers.cuda import code_hash, compile_cubin
 from helpers.entry import Parser, guarded
-from helpers.errors import BackendError, CourseError
+from helpers.errors import CourseError
 from helpers.intervals import median
 from helpers.kernel import load
 from helpers.profile import find_ncu, ncu_version
@@ -45,9 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _check_all() -> int:
     """Run every check, print a line each, and say how many failed."""
     print(f"code hashes, the same on every machine with the pinned compiler: {_hashes()}", flush=True)
-    info = device.device_info()
-    if info is None:
-        raise BackendError(f"The instruments can only be checked on a GPU: {device.no_device_reason()}")
+    info = device.require_device("The instruments can only be checked on a GPU")
     failed = 0
     bench = Bench()
     checks: list[tuple[str, Callable[[], str]]] = [
