@@ -35,7 +35,7 @@ from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.records import REGIMES, Measurement, Samples, find_record, size_name
 from helpers.rungs import Rung, find_rung
-from helpers.timing import CudaTimer, Launch, Timer
+from helpers.timing import CudaTimer, Launch, Timer, Turn
 from helpers.verify import FILLING, check, verify
 from helpers.words import short
 
@@ -254,9 +254,7 @@ def _measured_together(
         ours = [_contender(kernel, A, B) for kernel in kernels]
         theirs = Contender("cuBLAS", plan, cublas_C)
         for contender in (*ours, theirs):
-            contender.C.view(np.uint16).fill(FILLING)   # a NaN that no computation makes
-            contender.launch()
-            require_right(contender, A, B, "before it was timed")
+            launch_first(contender, A, B)
         launches = [contender.launch for contender in ours]
         if regime == "burst":
             results = burst_together(bench.timer, launches, theirs.launch, rounds, rest_s)
@@ -375,7 +373,7 @@ def sustained_together(
     chunk = []
     for launch in everyone:
         timer.burst(launch, 1, 0.0, SPIN_MS)
-        chunk.append(max(1, round(CHUNK_MS / timer.burst(launch, 1, 0.0, SPIN_MS).ms)))
+        chunk.append(chunk_launches(timer.burst(launch, 1, 0.0, SPIN_MS).ms))
     drop_s = min(DROP_S, turn_s / 3)
     series = [_Series() for _ in everyone]
     turns = list(enumerate(everyone))
@@ -407,9 +405,32 @@ def launch_count(ms: float) -> int:
     return max(1, min(BURST_LAUNCHES, int(BURST_LIMIT_MS / ms))) if ms > 0 else BURST_LAUNCHES
 
 
+def chunk_launches(ms: float) -> int:
+    """Launches of a sample of a turn for a kernel of `ms` milliseconds: about 50 ms of them, at least one."""
+    return max(1, round(CHUNK_MS / ms))
+
+
+def warm_turn(timer: Timer, launch: Launch, ms: float, seconds: float, begin: Callable[[], None]) -> Turn:
+    """A turn of so many seconds, every sample kept, of a kernel of `ms` milliseconds on a chip that is warm from it.
+
+    begin: called when the chip is warm, just before the launches that count.
+    """
+    chunk = chunk_launches(ms)
+    timer.turn(launch, DROP_S, 0.0, chunk)
+    begin()
+    return timer.turn(launch, seconds, 0.0, chunk)
+
+
 def spin_for(queue_ms: float) -> float:
     """Length of the spin, ms: half as long again as queueing took, at least 0.3, at most 5, in steps of 0.1."""
     return min(LONGEST_SPIN_MS, max(SPIN_MS, round(-(-queue_ms * 15 // 1) / 10, 1)))
+
+
+def launch_first(contender: Contender, A: Any, B: Any) -> None:
+    """Launch it over a C that holds a NaN which no computation makes. Raises BenchmarkRefused if C is then wrong."""
+    contender.C.view(np.uint16).fill(FILLING)
+    contender.launch()
+    require_right(contender, A, B, "before it was timed")
 
 
 def require_right(contender: Contender, A: Any, B: Any, when: str) -> None:

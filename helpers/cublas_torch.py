@@ -18,14 +18,13 @@ import numpy as np
 
 from helpers import device
 from helpers.arrays import empty_matrix
-from helpers.benchmark import BURST_ROUNDS, Bench, Contender, burst_together, require_right, toolkit
+from helpers.benchmark import BURST_ROUNDS, Bench, Contender, burst_together, launch_first, require_right, toolkit
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.records import MS_DIGITS, RECORD_DIR, device_from_json, three_digits
-from helpers.verify import FILLING
 
 SCHEMA = "hopper-matmul/cublas-torch/1"
 SIZES = (4096, 8192)
@@ -101,9 +100,7 @@ def compare(bench: Bench, n: int, torch: Any, rounds: int = BURST_ROUNDS, rest_s
             Contender("torch.matmul", torch_launch(torch, A, B, outs[1]), outs[1]),
         ]
         for contender in contenders:
-            contender.C.view(np.uint16).fill(FILLING)
-            contender.launch()
-            require_right(contender, A, B, "before it was timed")
+            launch_first(contender, A, B)
         with bench.alone():
             result = burst_together(bench.timer, [contenders[0].launch], contenders[1].launch, rounds, rest_s)[0]
         for contender in contenders:

@@ -17,7 +17,7 @@ from typing import Any
 
 from helpers import device, gpu
 from helpers.arrays import empty_matrix, random_matrix
-from helpers.benchmark import CHUNK_MS, DROP_S, SPIN_MS, launch_count
+from helpers.benchmark import SPIN_MS, launch_count, warm_turn
 from helpers.device import Device, peak_tflops
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
@@ -30,7 +30,7 @@ from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text
 
 SCHEMA = "hopper-matmul/held-clock/1"
-SUSTAINED_S = 2.0
+TURN_S = 2.0
 MOST_CTAS = 1 << 16
 
 _NOTES = PROBES / "note_time.cuh"
@@ -111,10 +111,7 @@ def held_mhz(own: Kernel, A: Any, B: Any, regime: str, timer: Timer) -> float:
         clocks.fill(0)
         timer.burst(launch, launch_count(ms), 1.0, SPIN_MS)
     else:
-        chunk = max(1, round(CHUNK_MS / ms))
-        timer.turn(launch, DROP_S, 0.0, chunk)
-        clocks.fill(0)
-        timer.turn(launch, SUSTAINED_S, 0.0, chunk)
+        warm_turn(timer, launch, ms, TURN_S, lambda: clocks.fill(0))
     gpu.synchronize()
     return clock_of(clocks.get())
 

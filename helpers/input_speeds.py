@@ -26,7 +26,7 @@ from helpers.benchmark import (
     Contender,
     burst_together,
     check_options,
-    require_right,
+    launch_first,
     sustained_together,
     toolkit,
 )
@@ -153,8 +153,7 @@ def measure_inputs(kernel: Kernel, n: int, regime: str) -> list[InputSpeed]:
         for inputs, (A, B) in zip(INPUTS, matrices, strict=True):
             C = empty_matrix(n, n, "cuda")
             contender = Contender(f"{kernel.rung.name} on {inputs}", kernel.prepared(A, B, C), C)
-            contender.launch()
-            require_right(contender, A, B, "before it was timed")
+            launch_first(contender, A, B)
             contenders.append(contender)
         # Normal inputs have the place that cuBLAS has in the benchmark: a turn in each round.
         *others, last = [contender.launch for contender in contenders]

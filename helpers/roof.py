@@ -16,7 +16,7 @@ import numpy as np
 
 from helpers import device, gpu
 from helpers.arrays import random_matrix, to_backend
-from helpers.benchmark import BURST_LAUNCHES, CHUNK_MS, DROP_S, SPIN_MS
+from helpers.benchmark import BURST_LAUNCHES, SPIN_MS, warm_turn
 from helpers.cuda import compile_cubin
 from helpers.device import Telemetry
 from helpers.entry import Parser, guarded
@@ -142,10 +142,7 @@ def timed(
         begin()
         bursts = [timer.burst(launch, BURST_LAUNCHES, 1.0, SPIN_MS) for _ in range(ROUNDS)]
         return median([burst.ms for burst in bursts]), [burst.telemetry for burst in bursts]
-    chunk = max(1, round(CHUNK_MS / warm.ms))
-    timer.turn(launch, DROP_S, 0.0, chunk)
-    begin()
-    turn = timer.turn(launch, TURN_S, 0.0, chunk)
+    turn = warm_turn(timer, launch, warm.ms, TURN_S, begin)
     return median(turn.samples_ms), turn.telemetry[len(turn.telemetry) // 2 :]   # NVML's power is a moving average
 
 

@@ -252,6 +252,21 @@ def test_a_kernel_that_is_wrong_at_this_size_only_is_never_timed(on_the_cpu):
     assert not bench.timer.calls and bench.cublas.closed == 1
 
 
+def test_a_kernel_that_writes_nothing_is_refused_though_c_was_right(on_the_cpu):
+    A, B, C = (bm.random_matrix(32, 32, seed, "cuda") for seed in range(3))
+    C[...] = (A.astype(np.float32) @ B.astype(np.float32)).astype(BFLOAT16)
+    bm.require_right(bm.Contender("idle", lambda: None, C), A, B, "before")
+    with pytest.raises(BenchmarkRefused, match="idle gives a wrong result at 32 before it was timed"):
+        bm.launch_first(bm.Contender("idle", lambda: None, C), A, B)
+
+
+def test_what_a_warm_turn_launches():
+    timer, begun = FakeTimer({kernel: 0.6}), []
+    turn = bm.warm_turn(timer, kernel, 0.6, 2.0, lambda: begun.append(len(timer.calls)))
+    assert timer.calls == [(kernel, bm.DROP_S, 0.0, 83), (kernel, 2.0, 0.0, 83)] and begun == [1]
+    assert turn.seconds == 2.0 and bm.chunk_launches(200.0) == 1
+
+
 def test_a_result_that_spoils_under_load_is_refused(on_the_cpu):
     """Right when it is checked, wrong in the last of the launches that were timed."""
     bench, spoilt = cpu_bench(), FakeKernel()
