@@ -15,6 +15,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ALIGNMENT = 256   # bytes: what cudaMalloc gives, and more than any rung needs
 MAX_SCALE = 1e30  # so that the values stay finite in fp32
 BACKENDS = ("cuda", "emulator")
+INPUTS = ("zeros", "uniform in [0, 1)", "N(0,1)")   # kinds of values; the ladder is measured on the last
 
 
 def resolve_backend(backend: str) -> str:
@@ -56,6 +57,18 @@ def random_matrix(rows: int, columns: int, seed: int, backend: str = "auto", sca
     matrix = empty_matrix(rows, columns, "emulator")
     matrix[...] = values   # rounds to nearest even
     return matrix if backend == "emulator" else to_backend(matrix, backend)
+
+
+def input_matrix(inputs: str, rows: int, columns: int, seed: int, backend: str) -> Any:
+    """A bf16 matrix (rows, columns) of one of `INPUTS`. Raises ArgumentError for another kind."""
+    if inputs not in INPUTS:
+        raise ArgumentError(f"inputs {inputs!r} are not known: give one of {', '.join(map(repr, INPUTS))}.")
+    if inputs == "N(0,1)":
+        return random_matrix(rows, columns, seed, backend)
+    host = empty_matrix(rows, columns, "emulator")
+    values = np.random.default_rng(seed).random((rows, columns), dtype=np.float32) if inputs != "zeros" else 0
+    host[...] = np.asarray(values, np.float32).astype(BFLOAT16)
+    return to_backend(host, backend)
 
 
 def empty_matrix(rows: int, columns: int, backend: str) -> Any:

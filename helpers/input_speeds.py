@@ -16,11 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from helpers import device
 from helpers.arguments import check_sizes
-from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, to_backend
+from helpers.arrays import INPUTS, empty_matrix, input_matrix
 from helpers.benchmark import (
     Bench,
     Contender,
@@ -52,7 +50,6 @@ from helpers.speeds import MISSING
 
 SCHEMA = "hopper-matmul/inputs/1"
 RUNG = "10_clusters"
-INPUTS = ("zeros", "uniform in [0, 1)", "N(0,1)")   # the last one is the benchmark's
 ROUNDS = {"burst": 5, "sustained": 3}
 TURN_S = 2.0
 
@@ -100,18 +97,6 @@ class InputSpeeds:
             for item in self.items
         ]
         return "\n".join([f"{name}: {self.source} on {self.device.name}, {self.date[:10]}", *lines])
-
-
-def input_matrix(inputs: str, rows: int, columns: int, seed: int, backend: str) -> Any:
-    """A bf16 matrix (rows, columns) of one of `INPUTS`. Raises ArgumentError for another kind."""
-    if inputs not in INPUTS:
-        raise ArgumentError(f"inputs {inputs!r} are not known: give one of {', '.join(map(repr, INPUTS))}.")
-    if inputs == "N(0,1)":
-        return random_matrix(rows, columns, seed, backend)
-    host = empty_matrix(rows, columns, "emulator")
-    values = np.random.default_rng(seed).random((rows, columns), dtype=np.float32) if inputs != "zeros" else 0
-    host[...] = np.asarray(values, np.float32).astype(BFLOAT16)
-    return to_backend(host, backend)
 
 
 def input_speeds(

@@ -10,12 +10,11 @@ beginning and at the end of each CTA. A launch lasts as long as a product of siz
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from helpers import device, gpu
-from helpers.arrays import random_matrix, to_backend
+from helpers.arrays import input_matrix
 from helpers.benchmark import BURST_LAUNCHES, SPIN_MS, warm_turn
 from helpers.cuda import compile_cubin
 from helpers.device import Telemetry
@@ -107,7 +106,7 @@ def measure_roofs(timer: CudaTimer, report: Callable[[str], None] = lambda line:
     values = SHARED_BYTES // 2
     found = []
     for like_n, regime, inputs in JOBS:
-        matrix = random_matrix(1, values, 0, "cuda") if inputs == "N(0,1)" else to_backend(_zeros(values), "cuda")
+        matrix = input_matrix(inputs, 1, values, 0, "cuda")
         steps = steps_like(like_n, ctas)
         arguments = (matrix, out, log, np.int32(steps))
 
@@ -122,10 +121,6 @@ def measure_roofs(timer: CudaTimer, report: Callable[[str], None] = lambda line:
         found.append(Roof(like_n, regime, inputs, tflops, clock_of(log.get()), median(power) if power else None))
         report(roof_words(found[-1]))
     return tuple(found)
-
-
-def _zeros(values: int) -> Any:
-    return np.zeros((1, values), random_matrix(1, 1, 0, "emulator").dtype)
 
 
 def timed(

@@ -10,10 +10,11 @@ import pytest
 
 from helpers import gpu
 from helpers import input_speeds as module
+from helpers.arrays import INPUTS, input_matrix
 from helpers.benchmark import BenchmarkRefused
 from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
-from helpers.input_speeds import INPUTS, InputSpeed, find_inputs, input_matrix, input_speeds, write_inputs
+from helpers.input_speeds import InputSpeed, find_inputs, input_speeds, write_inputs
 from helpers.kernel import load
 from helpers.rungs import find_rung
 from helpers.speeds import MISSING

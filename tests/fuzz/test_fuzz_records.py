@@ -14,10 +14,11 @@ from mutations import damaged_bytes, damaged_json, json_bytes
 
 from helpers import cublas_torch, input_speeds, memory_speed
 from helpers.agreement import pairs, row
+from helpers.arrays import INPUTS
 from helpers.cublas_torch import Comparison, CublasTorch
 from helpers.errors import RecordError
 from helpers.held_clock import recorded_clocks, with_clocks, write_clocks
-from helpers.input_speeds import INPUTS, InputSpeed, InputSpeeds
+from helpers.input_speeds import InputSpeed, InputSpeeds
 from helpers.memory_speed import APART, LEVELS, MemorySpeed, MemorySpeeds
 from helpers.minutes import load_running
 from helpers.order_speeds import OrderSpeeds, find_orders, write_orders
