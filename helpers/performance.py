@@ -20,14 +20,13 @@ from helpers.held_clock import measure_clock, recorded_clocks
 from helpers.kernel import Kernel, load
 from helpers.records import Measurement, find_record, size_name
 from helpers.rungs import Rung, find_rung
-from helpers.tables import Column, line
+from helpers.tables import CHECK_COLUMNS, UNDER_FOUND, line
 
 RUNG = "10_clusters"
 ROUNDS = 6      # the fewest that give a 95% interval
 REST_S = 2.0    # before NVML is asked who else is at work: it looks back for a second
 
-WIDTH, INDENT = 88, " " * 23
-COLUMNS = (Column("check", "check", 16), Column("ok", "ok", 3), Column("detail", "found", 0))
+WIDTH = 88   # of the words in the last column
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,12 @@ class Report:
         if self.facts.device is None:
             return f"{self.verdict.detail}."
         name = f"{self.facts.rung}, N={self.facts.n}, {self.facts.regime}: why is mine slower?"
-        lines = [name, line(column.cell(column.title) for column in COLUMNS)]
+        lines = [name, line(column.cell(column.title) for column in CHECK_COLUMNS)]
         for finding in self.findings:
             head, *rest = wrap(finding.detail, WIDTH)
             cells = {"check": finding.check, "ok": finding.ok, "detail": head}
-            lines.append(line(column.cell(cells[column.key]) for column in COLUMNS))
-            lines += [INDENT + part for part in (*rest, *wrap(finding.remedy, WIDTH))]
+            lines.append(line(column.cell(cells[column.key]) for column in CHECK_COLUMNS))
+            lines += [UNDER_FOUND + part for part in (*rest, *wrap(finding.remedy, WIDTH))]
         return "\n".join(lines)
 
 

@@ -45,6 +45,9 @@ COUNTERS = (
     Column("source", "source", 0),
 )
 
+CHECK_COLUMNS = (Column("check", "check", 16), Column("ok", "ok", 3), Column("detail", "found", 0))
+UNDER_FOUND = " " * 23   # what stands before a remedy, in the line under its check
+
 
 def line(cells: Iterable[str]) -> str:
     """A row of cells that have their width."""

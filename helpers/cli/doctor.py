@@ -12,16 +12,12 @@ from typing import NamedTuple
 
 from helpers import cuda
 from helpers.cache import cache_directory
-from helpers.cli.output import Column, Output
+from helpers.cli.output import Output
 from helpers.errors import CourseError
 from helpers.gpu import probe, unfit
 from helpers.rungs import ROOT, RUNGS
+from helpers.tables import CHECK_COLUMNS, UNDER_FOUND
 
-COLUMNS = (
-    Column("check", "check", 16),
-    Column("ok", "ok", 3),
-    Column("detail", "found", 0),
-)
 OLDEST_PYTHON, FIRST_UNSUPPORTED_PYTHON = (3, 11), (3, 14)
 
 
@@ -41,9 +37,9 @@ def doctor(options: argparse.Namespace, output: Output) -> int:
     for name, check, required in CHECKS:
         finding = carefully(check)
         broken = broken or required and not finding.ok
-        output.row({"check": name, **finding._asdict(), "required": required}, COLUMNS)
+        output.row({"check": name, **finding._asdict(), "required": required}, CHECK_COLUMNS)
         if not finding.ok and finding.remedy:
-            output.text(f"{'':23}{'' if required else 'only for speeds of your own: '}{finding.remedy}")
+            output.text(f"{UNDER_FOUND}{'' if required else 'only for speeds of your own: '}{finding.remedy}")
     return 1 if broken else 0
 
 
@@ -59,9 +55,9 @@ def performance(options: argparse.Namespace, output: Output) -> int:
         if report.facts.device is None:
             output.rows.append(row)
             continue
-        output.row(row, COLUMNS)
+        output.row(row, CHECK_COLUMNS)
         if finding.remedy:
-            output.text(f"{'':23}{finding.remedy}")
+            output.text(f"{UNDER_FOUND}{finding.remedy}")
     return 1 if report.facts.refused else 0
 
 
