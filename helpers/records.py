@@ -2,8 +2,9 @@
 
     records/<device>/<rung>[.<entry>][+<DEFINE>-<value>]_<size>_<regime>.json      a Measurement
     records/<device>/device.json                                                    Yardsticks of the GPU
-    records/<device>/profile/<rung>[.<entry>].json                                  counters (helpers.profile)
     records/published.json                                                          figures of others, with their source
+
+Other files beside them have modules of their own, which docs/measuring.md lists.
 """
 
 import math
