@@ -10,12 +10,12 @@ from helpers.errors import ArgumentError
 from helpers.gaps import explain_gap, rounds
 from helpers.held_clock import Clocked
 from helpers.models.gap import Gap, Loss
-from helpers.models.machine import H100_PCIE, H200
+from helpers.models.machine import H100_PCIE, H200, gpu_of
 from helpers.models.persistence import Grid, grid_clocks, play_tiles
 from helpers.models.predict import Bound, predict
 from helpers.plots import figure
 from helpers.plots.gaps import gap_chart
-from helpers.records import find_record
+from helpers.records import find_record, load_records
 from helpers.rungs import RUNGS
 
 
@@ -64,6 +64,18 @@ def test_parts_by_hand():
     assert parts(naive)["clock"].factor > 0.999   # a CUDA-core kernel: the clock right after it
     small = explain_gap(recorded(3, 1024))
     assert parts(small)["places"].factor == pytest.approx(32 / 132)
+
+
+def test_no_recording_is_above_its_bound_and_each_gap_is_told():
+    items = load_records()
+    assert len(items) > 60 and {item.rung for item in items} == {rung.name for rung in RUNGS}
+    for item in items:
+        bound = predict(item.rung, item.m, item.n, item.k, gpu=gpu_of(item.device), entry=item.entry)
+        assert item.tflops < bound.limit.tflops, item
+        if not item.defines:
+            gap = explain_gap(item)
+            assert gap.bound.tflops * gap.explained * gap.rest == pytest.approx(item.tflops)
+            assert f"{gap.share:.0%}" in str(gap) and gap.rest_words in str(gap)
 
 
 def test_what_the_cluster_saves():

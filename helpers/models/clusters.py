@@ -11,12 +11,13 @@ from helpers.errors import ArgumentError
 from helpers.models.machine import H200, Gpu
 from helpers.rungs import BF16_BYTES, find_rung
 from helpers.typed import typed
-from helpers.words import plural
+from helpers.words import plural, short
 
 RUNG = 10
 CONSUMERS, WARPS = 2, 4      # warpgroups that multiply, and their warps
 BOX = 64                     # rows and columns of a box of C in the staging
 BARRIER_BYTES = 8
+MOST_STAGES = 64       # far more than fit
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,8 @@ class SharedBudget:
 def shared_budget(stages: int = 4, boxes: int = 2, name: str = "", gpu: Gpu = H200) -> SharedBudget:
     """Rung 10's shared memory with so many stages, and so many staging boxes of 64 x 64 for each consumer."""
     for what, value in (("stages", stages), ("boxes", boxes)):
-        if value < 0:
-            raise ArgumentError(f"{what} is {value}: it must be 0 or more.")
+        if not 0 <= value <= MOST_STAGES:
+            raise ArgumentError(f"{what} is {short(value)}: it must be 0 to {MOST_STAGES}.")
     step = cluster_step(tile=find_rung(RUNG).tile)
     parts = {
         "A": stages * step.a_bytes,

@@ -20,9 +20,10 @@ from helpers.errors import ArgumentError
 from helpers.models.machine import H200
 from helpers.rungs import BF16_BYTES, find_rung
 from helpers.typed import typed
-from helpers.words import plural
+from helpers.words import plural, short
 
 TILE = find_rung("08_hilbert").tile
+MOST_STEPS = 1 << 20   # along K
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ def l2_traffic(
         if value < 1:
             raise ArgumentError(f"{name} is {value}: it must be at least 1.")
     grid, steps = (-(-m // tile[0]), -(-n // tile[1])), -(-k // tile[2])
+    if steps > MOST_STEPS:
+        raise ArgumentError(f"k is {short(k)}: the model of L2 plays {MOST_STEPS:,} steps at most; give a smaller k.")
     tiles = np.asarray(tiles)
     _require_order(tiles, grid)
     heights, widths = _sides(m, tile[0]), _sides(n, tile[1])

@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 from helpers.checks import require_sequence
 from helpers.models.buffers import BufferSchedule
 from helpers.plots.figure import GREY, HATCHES, INK, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
-from helpers.plots.lanes import SMALL, fits, require_bars
+from helpers.plots.lanes import SMALL, fits, require_bars, time_ticks
 from helpers.typed import typed
 from helpers.words import plural
 
@@ -67,7 +67,7 @@ def _draw(axes: Axes, schedule: BufferSchedule, end: float) -> None:
         axes.plot([step.load[1], step.load[1]], [0.9, 1.1], color=INK, lw=1.6, zorder=5)
     axes.set_xlim(0, _MORE * end)   # the last bar's edge too
     axes.set_ylim(2, 0)
-    axes.xaxis.set_major_formatter("{x:,.10g}")
+    time_ticks(axes)
     axes.set_yticks([0.5, 1.5], ["TMA loads", "threads multiply"])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

@@ -47,6 +47,7 @@ def cluster_bars(steps: Sequence[ClusterStep], gpu: Gpu = H200, title: str = "")
 
     The dashed line is what an SM can take in.
     """
+    require_some("steps", steps, most=20)
     heading = title or "Bytes from L2 for each clock and SM, if the tensor cores never wait"
     with style():
         height = 0.55 + _ROW * len(steps) + 0.95

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_positive
 from helpers.errors import ArgumentError
 from helpers.models.l2 import L2Traffic, l2_traffic, wave_tiles
 from helpers.models.machine import H200
@@ -124,6 +125,15 @@ def l2_curve(
     if not orders or not capacities:
         raise ArgumentError("orders or capacities is empty: give at least one order and one size of L2.")
     marked = {H200.name: H200.l2_bytes} if marked is None else marked
+    for name, sizes in (("capacities", capacities), ("marked", [*marked.values()])):
+        for size in sizes:
+            require_positive(name, size, "number of bytes")
+    for name, size in marked.items():
+        if not min(capacities) <= size <= max(capacities):   # nothing is played there
+            raise ArgumentError(
+                f"marked[{name!r}] is {size:,}: it must be within capacities, {min(capacities):,.0f} to "
+                f"{max(capacities):,.0f} bytes."
+            )
     heading = title or f"Read from HBM, by the size of L2: N = {n:,}, {ctas} CTAs"
     sizes = np.array(capacities) / _MIB
     read = {

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from helpers.errors import ArgumentError
-from helpers.plots.figure import GREY, INK, ON, PALE
+from helpers.plots.figure import GREY, INK, ON, PALE, quantity
 
 MOST_BARS = 2_000
 SMALL = 10         # points, of what stands in the bars
@@ -19,6 +20,13 @@ def require_bars(name: str, count: int) -> None:
     """Raises ArgumentError for more bars than can be told apart, or drawn in a moment."""
     if count > MOST_BARS:
         raise ArgumentError(f"{name} has {count:,} bars: a picture shows {MOST_BARS:,} at most; play fewer steps.")
+
+
+def time_ticks(axes: Axes) -> None:
+    """Few ticks, of which even the last has room for its number; from a million on with a prefix: `4 M`."""
+    axes.xaxis.set_major_locator(MaxNLocator(8))
+    end = axes.get_xlim()[1]
+    axes.xaxis.set_major_formatter("{x:,.10g}" if end < 1e6 else lambda x, _: quantity(x, "").strip())
 
 
 def name_lanes(axes: Axes, names: Sequence[str], end: float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
-from helpers.checks import require_sequence
+from helpers.checks import require_integer, require_sequence
 from helpers.models.mbarrier import Mbarrier
 from helpers.plots.figure import GREY, INK, NAVY, ON, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.typed import typed
@@ -17,6 +17,7 @@ _EVENT, _ARRIVALS, _BYTES, _PHASE, _WAITS = 0.0, 2.72, 3.95, 6.15, (7.2, 8.2)   
 _BAR = 1.2
 _PHASE_COLORS = (SKY, YELLOW)   # by parity
 _DOTS = 3
+MOST_ARRIVALS = 99_999   # more digits have no room
 
 
 @typed
@@ -26,6 +27,8 @@ def barrier_life(states: Sequence[Mbarrier], title: str = "The life of an mbarri
     states: of one barrier, each made from the one before.
     """
     require_sequence("states", states, Mbarrier, "begin with Mbarrier(arrivals)")
+    for number, state in enumerate(states):
+        require_integer(f"states[{number}].arrivals", state.arrivals, 1, MOST_ARRIVALS)
     count = len(states)
     most = max(1, *(state.bytes for state in states))
     with style():
@@ -60,7 +63,7 @@ def _draw_state(axes: Axes, y: float, state: Mbarrier, most: int) -> None:
     dots = min(state.pending, _DOTS)
     for arrival in range(dots):
         axes.add_patch(Circle((_ARRIVALS + 0.08 + 0.2 * arrival, y), 0.075, facecolor=NAVY, edgecolor=INK, lw=0.8))
-    axes.text(_ARRIVALS + 0.04 + 0.2 * dots, y, f"{state.pending}", va="center")
+    axes.text(_ARRIVALS + 0.04 + 0.2 * dots, y, f"{state.pending:,}", va="center")
     length = _BAR * max(0, state.bytes) / most
     if length:
         bar = Rectangle((_BYTES, y - 0.1), length, 0.2, facecolor=VERMILLION, edgecolor=INK, lw=0.8)

@@ -11,7 +11,7 @@ from helpers.models.persistence import CONSUMERS, TMA, Grid, Span, TileTimeline
 from helpers.models.pipeline import PRODUCER
 from helpers.persistence_events import PersistenceLog
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, key, new_picture, style
-from helpers.plots.lanes import SMALL, bar, events, name_lanes, require_bars
+from helpers.plots.lanes import SMALL, bar, events, name_lanes, require_bars, time_ticks
 from helpers.typed import typed
 from helpers.words import plural
 
@@ -44,7 +44,7 @@ def tile_timeline(timelines: Sequence[TileTimeline], title: str = "") -> Picture
                 _draw_span(axes, lane, span, inch)
             last = index == len(timelines) - 1
             axes.tick_params(labelbottom=last)
-            axes.xaxis.set_major_formatter("{x:,.0f}")
+            time_ticks(axes)
             if last:
                 axes.set_xlabel("time, clocks (modelled)")
             axes.set_title(_summary(timeline), fontsize=11, pad=4)

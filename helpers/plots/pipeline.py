@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from helpers.checks import require_some
 from helpers.models.pipeline import PRODUCER, TMA, Ring, place
 from helpers.plots.figure import CARD, INK, PALE, SKY, YELLOW, Picture, key, new_picture, style
-from helpers.plots.lanes import SMALL, bar, events, name_lanes, require_bars
+from helpers.plots.lanes import SMALL, bar, events, name_lanes, require_bars, time_ticks
 from helpers.ring_events import RingEvent, RingLog
 from helpers.typed import typed
 from helpers.words import plural
@@ -93,7 +93,7 @@ def ring_timeline(rings: Sequence[Ring], unit: str = "clocks", title: str = "") 
                 bar(axes, lanes.index(work.who), work.begin, work.end, inch, color, str(work.step))
             last = index == len(panels) - 1
             axes.tick_params(labelbottom=last)
-            axes.xaxis.set_major_formatter("{x:,.0f}")
+            time_ticks(axes)
             if last:
                 axes.set_xlabel(f"time, {unit} (modelled)")
             axes.set_title(_summary(ring, unit), fontsize=11, pad=4)

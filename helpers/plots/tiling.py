@@ -12,6 +12,7 @@ from helpers.plots.figure import INK, MATRIX, PALE, YELLOW, Picture, decades, ne
 from helpers.typed import typed
 from helpers.words import plural
 
+MOST_SIZE = 500_000   # rows or columns; numbers of more digits have no room
 _GAP = 0.16   # between the matrices, as a share of the larger side
 
 
@@ -24,7 +25,8 @@ def tile_reuse(
     tile: (row, column) of the tile in units of tiles; step: which slice of tile_k along K is marked as present in
     shared memory. Raises ArgumentError if they lie outside.
     """
-    require_integer("tile_k", tile_k, 1)
+    for name, value in (("m", m), ("n", n), ("k", k), ("tile_k", tile_k)):
+        require_integer(name, value, 1, MOST_SIZE)
     traffic = tile_traffic(m, n, k, tile_m, tile_n)
     limits = {"tile row": (tile[0], traffic.b_reads), "tile column": (tile[1], traffic.a_reads)}
     for name, (value, limit) in {**limits, "step": (step, -(-k // tile_k))}.items():

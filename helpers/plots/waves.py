@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from helpers.checks import require_integer
 from helpers.models.waves import Occupancy, Waves
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, Picture, new_picture, style
 from helpers.typed import typed
 from helpers.words import plural
 
 _LEFT_OUT = -1
+MOST_TILES = 10_000_000
 MAX_DRAWN = 12   # waves drawn as bars; of more, the first few and the last
 
 
@@ -48,6 +50,7 @@ def occupancy_bars(occupancy: Occupancy, title: str = "") -> Picture:
 @typed
 def wave_chart(waves: Waves, title: str = "") -> Picture:
     """The waves of a grid as filled bars, the last one with what stays empty; of many waves the middle is left out."""
+    require_integer("waves.tiles", waves.tiles, 1, MOST_TILES)
     ends = [0, 1, 2, 3, _LEFT_OUT, waves.count - 1]
     more = f"{waves.count - 5:,} more full waves"
     drawn = list(range(waves.count)) if waves.count <= MAX_DRAWN else ends
