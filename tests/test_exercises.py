@@ -144,6 +144,8 @@ RING = {   # exercise 07.3: a consumer's step, and what the verdict says
     "gives the last stage back too": (
         HELD.format(wait=IN_FLIGHT, when="step > 0 && ", end=f"{ALL_DONE} if (thread % 32 == 0) "
                     "mbarrier_arrive(&shared.empty[(steps - 1) % STAGES]);"), "queue"),
+    "asserts that there are two stages": (
+        HELD.format(wait="static_assert(STAGES >= 2); " + IN_FLIGHT, when="step > 0 && ", end=ALL_DONE), "queue"),
     "waits for all after all": (WAIT_AND_RELEASE.replace(ALL_DONE, IN_FLIGHT + ALL_DONE), "no group runs on"),
     "gives back what nobody read": (HELD.format(wait=IN_FLIGHT, when="", end=ALL_DONE), "load over wgmma"),
     "stores too early": (HELD.format(wait=IN_FLIGHT, when="step > 0 && ", end=""), "accumulator read"),
@@ -460,6 +462,21 @@ def test_a_kernel_that_does_not_end_is_stopped(monkeypatch):
     assert verdict.status is Status.WRONG and "loop that never ends" in verdict.words
     monkeypatch.undo()
     assert FAULT.judge(edit(2)).status is Status.RIGHT
+
+
+def test_what_a_goal_cannot_compile_is_said_in_words():
+    exercise = find_exercise("08.3")
+    text = replace_in(exercise.start, "the start", *solution_of(exercise))
+    verdict = exercise.judge(text.replace("sums", "totals"))
+    if verdict.status is Status.UNCHECKED:
+        pytest.skip(verdict.words)
+    assert verdict.status is Status.WRONG and "the check adds a line" in verdict.words, verdict.words
+
+
+def test_a_machine_that_cannot_check_is_not_the_answers_fault(monkeypatch):
+    monkeypatch.setenv("HOPPER_CACHE", "/proc/nowhere")
+    verdict = TWIN.judge([("float sum = 0.0f", "float sum = 1000.0f")])
+    assert verdict.status is Status.UNCHECKED and "set HOPPER_CACHE to a folder" in verdict.words, verdict.words
 
 
 def test_the_time_to_build_the_emulator_is_not_the_answers(monkeypatch):

@@ -72,8 +72,10 @@ class Exercise:
         except _Open:
             words = f'put your answer in place of the three dots and run the cell again; hint("{self.id}") helps.'
             return Verdict(Status.OPEN, words)
-        except _Unchecked as unchecked:
-            return Verdict(Status.UNCHECKED, str(unchecked))
+        except CompileError as error:   # of a goal that runs a kernel made of the reader's
+            problem = f"the check adds a line or a define, and then it does not compile: {error}"
+        except BackendError as error:   # the machine's fault, such as a folder that cannot be written
+            return Verdict(Status.UNCHECKED, str(error))
         except Wrong as wrong:
             problem = str(wrong)
         except TimeUp:
@@ -88,10 +90,6 @@ class Exercise:
     def _problem(self, answer: Any) -> str | None:
         """What is wrong with an answer, as a sentence; None if nothing is."""
         raise NotImplementedError
-
-
-class _Unchecked(Exception):
-    """This machine cannot check the answer; the message says why."""
 
 
 class Wrong(Exception):
@@ -275,8 +273,8 @@ class KernelChange(Exercise):
                 emulation = emulate(self.rung, sms=self.sms, entry=self.entry, **run, **changes)
             except CompileError as error:
                 return f"it does not compile: {error}"
-            except BackendError as error:
-                raise _Unchecked(str(error)) from None
+            except BackendError:
+                raise
             except CourseError as error:
                 return str(error)
             if emulation.run.reports:
