@@ -65,11 +65,6 @@ class Counter:
         """What `transactions / requests` would be with the best addresses."""
         return self.ideal / self.requests
 
-    @property
-    def lanes_per_request(self) -> float:
-        """Lanes that take part in an average request, at most 32."""
-        return self.lanes / self.requests
-
 
 @dataclass(frozen=True)
 class EmulatorRun:
