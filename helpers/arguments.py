@@ -130,6 +130,14 @@ def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
             )
 
 
+def require_suitable(rung: Rung, size: int) -> None:
+    """Raises ArgumentError if a rung cannot multiply square matrices of a size that a command line names."""
+    if size < 1 or any(size % multiple for multiple in rung.multiples):
+        multiple = max(rung.multiples)
+        needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
+        raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
+
+
 def check_alignment(name: str, matrix: Any, rung: Rung) -> None:
     """Raises ArgumentError if the first element does not lie where the rung's wide loads need it."""
     begin, _ = _extent(matrix)

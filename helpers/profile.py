@@ -15,11 +15,7 @@ instructions, without what other traffic adds to the hardware's wavefront counte
 """
 
 import argparse
-import csv
-import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,18 +23,18 @@ from pathlib import Path
 from typing import Any
 
 from helpers import device
+from helpers.arguments import require_suitable
 from helpers.device import Device
 from helpers.entry import Parser, guarded
-from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
+from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
-from helpers.models.machine import SECTOR_BYTES
+from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values, ncu_version, number
 from helpers.records import RECORD_DIR, device_from_json, file_name, preference, size_name
-from helpers.rungs import ROOT, RUNGS, Rung, find_rung
+from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
 SCHEMA = "hopper-matmul/profile/1"
-SECTIONS = ("SourceCounters", "Occupancy", "WarpStateStats", "LaunchStats", "SpeedOfLight")
 
 # Our name -> ncu's name. Units are in the names; counters of one launch, summed over the chip.
 METRICS = {
@@ -81,13 +77,6 @@ METRICS = {
 }
 STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)_per_issue_active\.ratio|"
                    r"smsp__average_warps?_latency_issue_stalled_(\w+)\.ratio")
-NO_PERMISSION = "ERR_NVGPUCTRPERM"
-
-
-class NoPermission(BackendError):
-    """The driver does not let this user read counters."""
-
-
 # Reasons for waiting (ncu's stall reasons, "Warp Scheduler States") that the notebooks speak of.
 WAITS = {
     "short_scoreboard": "shared memory",
@@ -97,6 +86,7 @@ WAITS = {
 }
 # A warp that loads nothing itself has mbarriers alone to wait for there (SYNCS sets a scoreboard, too).
 WAITS_WITHOUT_LOADS = {"long_scoreboard": "mbarriers"}
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -137,21 +127,10 @@ class Launch:
         return self.ratio("shared_wavefronts", "shared_wavefronts_ideal")
 
     @property
-    def wavefronts_per_load(self) -> float | None:
-        """Wavefronts per request of a shared-memory load, as the hardware counts them (other traffic included)."""
-        return self.ratio("shared_load_wavefronts", "shared_load_requests")
-
-    @property
     def l2_read_hit_rate(self) -> float | None:
         """Share of the sectors read that L2 had, 0 to 1."""
         hits, misses = (self.counters.get(f"l2_read_{name}_sectors") for name in ("hit", "miss"))
         return None if hits is None or misses is None or hits + misses == 0 else hits / (hits + misses)
-
-    @property
-    def sm_read_bytes(self) -> float | None:
-        """Bytes that the SMs read from L2."""
-        sectors = self.counters.get("l2_sm_read_sectors")
-        return None if sectors is None else sectors * SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -209,53 +188,6 @@ class Profile:
         return next((item for item in self.launches if (item.m, item.n, item.k, item.order) == wanted), None)
 
 
-def ncu_command(
-    ncu: str,
-    rung: Rung,
-    entry: str,
-    size: int,
-    metrics: Sequence[str],
-    python: str = sys.executable,
-    sections: Sequence[str] = SECTIONS,
-) -> list[str]:
-    """The command line that profiles one launch: every metric and section in base units, as CSV on stdout.
-
-    The tiles are in the order of `rung.order`.
-    """
-    command = [ncu, "--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
-    command += ["--kernel-name-base", "function", "--kernel-name", entry]
-    for section in sections:
-        command += ["--section", section]
-    command += ["--metrics", ",".join(metrics), "--csv", "--page", "raw", "--print-units", "base"]
-    order = [] if rung.order is None else ["--orders", rung.order]
-    return [*command, python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size), *order]
-
-
-def parse_csv(text: str) -> dict[str, str]:
-    """The values of the one profiled launch, by ncu's metric names, out of the output of `ncu --csv --page raw`.
-
-    Lines of the program and of ncu itself may stand around the table. Raises RecordError if there is no table, or not
-    exactly one launch in it.
-    """
-    lines = text.splitlines()
-    begin = next((index for index, line in enumerate(lines) if line.startswith('"ID",')), None)
-    if begin is None:
-        raise RecordError(f"ncu printed no table ({_last_words(text)}): run the command by hand to see why.")
-    header, *rows = csv.reader(lines[begin:])
-    launches = [row for row in rows if len(row) == len(header) and row[0].isdigit()]   # the row of units has no ID
-    if len(launches) != 1:
-        raise RecordError(f"ncu profiled {len(launches)} launches instead of one: check the kernel's name.")
-    return dict(zip(header, launches[0], strict=True))
-
-
-def number(text: str) -> float | None:
-    """A value as ncu prints it ('1,048,576', '99.5'); None for '', 'n/a' and other words."""
-    try:
-        return float(text.replace(",", "").split(" ")[0])
-    except (ValueError, IndexError):
-        return None
-
-
 def launch_from(
     values: Mapping[str, str],
     m: int,
@@ -280,12 +212,10 @@ def launch_from(
     return Launch(m, n, k, counters, dict(sorted(stalls.items(), key=lambda item: -item[1])), tuple(missing), order)
 
 
-def unknown_metrics(text: str) -> tuple[str, ...]:
-    """Metrics that ncu says it does not know, out of its messages."""
-    names = set()
-    for match in re.finditer(r"(?:Failed to find metric|Unknown metric|[Ii]nvalid metric)[^\n]*", text):
-        names.update(re.findall(r"\b(?:\w+__\w+|memory_l[12]_\w+)(?:\.\w+)*", match[0]))
-    return tuple(sorted(names))
+def launch_command(rung: Rung, entry: str, size: int, python: str = sys.executable) -> list[str]:
+    """The command line of a child that launches a kernel once, its tiles in the order of `rung.order`."""
+    order = [] if rung.order is None else ["--orders", rung.order]
+    return [python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size), *order]
 
 
 def collect(
@@ -304,52 +234,11 @@ def collect(
     Metrics that this ncu does not know are left out and named in `missing`. Raises BackendError without ncu, without
     the permission to read counters, or if ncu fails.
     """
-    tool = ncu or find_ncu()
     sections = SECTIONS if len(names) == len(METRICS) else ()
     metrics = [METRICS[name] for name in names if name not in skipped]
-    for _ in range(len(METRICS)):   # some versions of ncu name one unknown metric at a time
-        command = ncu_command(tool, rung, entry, size, metrics, sections=sections)
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT, check=False)
-        except subprocess.TimeoutExpired:
-            raise BackendError(f"ncu took more than {timeout_s:.0f} s for {rung.name}: take a smaller size.") from None
-        except OSError as error:
-            raise BackendError(f"ncu cannot be started ({error.strerror}): install NVIDIA Nsight Compute.") from None
-        text = done.stdout + done.stderr
-        if NO_PERMISSION in text:
-            raise NoPermission(
-                f"The driver does not let this user read GPU counters ({NO_PERMISSION}): run as root, or ask the "
-                "administrator to allow profiling; the recorded counters need none of this."
-            )
-        dropped = [name for name in unknown_metrics(text) if name in metrics]
-        if dropped:
-            metrics = [name for name in metrics if name not in dropped]
-            continue
-        if done.returncode:
-            raise BackendError(f"ncu failed with code {done.returncode} ({_last_words(text)}): run it by hand: "
-                               f"{' '.join(command[:6])} ...")
-        return launch_from(parse_csv(done.stdout), size, size, size, rung.order, names)
-    raise BackendError("ncu does not know metric after metric: it is too old or too new for helpers/profile.py.")
-
-
-def find_ncu() -> str:
-    """The path of ncu: on PATH, or in a CUDA toolkit's usual place. Raises BackendError if there is none."""
-    places = [shutil.which("ncu"), *(os.path.join(root, "bin", "ncu") for root in (
-        os.environ.get("CUDA_PATH", ""), "/usr/local/cuda") if root)]
-    for place in places:
-        if place and os.access(place, os.X_OK):
-            return place
-    raise BackendError("ncu was not found on PATH: install NVIDIA Nsight Compute; the recorded counters need none.")
-
-
-def ncu_version(tool: str) -> str:
-    """ncu's version, e.g. '2025.3.0.0', or 'unknown'."""
-    try:
-        text = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    match = re.search(r"Version (\S+)", text)
-    return match[1] if match else "unknown"
+    child = launch_command(rung, entry, size)
+    values = launch_values(ncu or find_ncu(), entry, metrics, child, sections, timeout_s)
+    return launch_from(values, size, size, size, rung.order, names)
 
 
 def profile_path(rung: str, entry: str, folder: str, directory: Path | None = None) -> Path:
@@ -513,10 +402,7 @@ def _record(
     chosen = [in_order(rung, order) if order else rung for rung in map(find_rung, rungs) for order in orders]
     for size in sizes:
         for rung in chosen:
-            if any(size % multiple for multiple in rung.multiples) or size < 1:
-                multiple = max(rung.multiples)
-                needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
-                raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
+            require_suitable(rung, size)
     try:
         info = device.require_device("Counters can only be recorded on a GPU")
         tool = find_ncu()
@@ -579,12 +465,6 @@ def _memory_summary(launch: Launch) -> str:
 
 def _whole(value: float) -> float | int:
     return int(value) if float(value).is_integer() else round(value, 4)
-
-
-def _last_words(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "==ERROR==" in line or line.startswith("error:")]
-    return (errors or lines or ["it printed nothing"])[-1][:200].rstrip(".")
 
 
 if __name__ == "__main__":

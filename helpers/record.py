@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 
 from helpers import device
+from helpers.arguments import require_suitable
 from helpers.benchmark import (
     BURST_LIMIT_MS,
     BURST_ROUNDS,
@@ -115,10 +116,7 @@ def plan_jobs(
     for size in sizes:
         entries = []
         for rung in rungs:
-            if size < 1 or any(size % multiple for multiple in rung.multiples):
-                multiple = max(rung.multiples)
-                needed = f"a multiple of {multiple:,}" if multiple > 1 else "a size of at least 1"
-                raise ArgumentError(f"size {size} does not suit {rung.name}: take {needed}.")
+            require_suitable(rung, size)
             for entry in (rung.entry, *rung.twins):
                 if entry == rung.entry or size <= twin_limit:
                     entries.append((rung, entry, ()))

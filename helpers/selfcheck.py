@@ -27,7 +27,7 @@ from helpers.entry import Parser, guarded
 from helpers.errors import CourseError
 from helpers.intervals import median
 from helpers.kernel import load
-from helpers.profile import find_ncu, ncu_version
+from helpers.ncu import find_ncu, ncu_version
 from helpers.record import describe
 from helpers.records import read_record, write_record
 from helpers.rungs import RUNGS

@@ -152,12 +152,11 @@ def test_profiles_keep_the_orders_apart(tmp_path):
         assert found.launch(8192, 8192, 8192, name).counters["dram_read_bytes"] == number
     assert found.launch(8192, 8192, 8192) == read["hilbert"], "the rung's own"
     assert found.launch(4096, 4096, 4096, "row") is None
-    assert read["row"].l2_read_hit_rate == 0.75 and read["row"].sm_read_bytes is None
-    assert launch("row", l2_sm_read_sectors=2).sm_read_bytes == 64 and launch("row").l2_read_hit_rate is None
+    assert read["row"].l2_read_hit_rate == 0.75 and launch("row").l2_read_hit_rate is None
 
 
 def test_the_child_of_ncu_is_told_the_order(monkeypatch):
-    command = profile.ncu_command("ncu", in_order(find_rung(8), "grouped"), "matmul", 512, ["a"], python="python3")
+    command = profile.launch_command(in_order(find_rung(8), "grouped"), "matmul", 512)
     assert command[-7:] == ["helpers.profile", "--launch", "08_hilbert", "matmul", "512", "--orders", "grouped"]
     told = []
     monkeypatch.setattr(profile, "run_launch", lambda *arguments: told.append(arguments))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from helpers import profile
+from helpers import ncu, profile
 from helpers.device import Device
 from helpers.errors import BackendError, RecordError
 from helpers.profile import METRICS, Launch, Profile, find_profile
@@ -47,10 +47,10 @@ def table(rows=1, values=VALUES, quoting=csv.QUOTE_ALL):
 
 
 def test_counters_come_out_of_the_table():
-    launch = profile.launch_from(profile.parse_csv(table()), 512, 512, 512)
+    launch = profile.launch_from(ncu.parse_csv(table()), 512, 512, 512)
     assert launch.counters["global_load_sectors"] == 3145728
     assert launch.sectors_per_load == 3.0 and launch.sectors_per_store == 2.0
-    assert launch.conflict_ratio == 2.0 and launch.wavefronts_per_load == 8.5
+    assert launch.conflict_ratio == 2.0
     assert launch.counters["l2_hit_rate_pct"] == 99.25
     assert launch.stalls == {"long_scoreboard": 12.5, "wait": 3.5, "short_scoreboard": 0.25}
     assert list(launch.stalls) == ["long_scoreboard", "wait", "short_scoreboard"], "the largest first"
@@ -60,7 +60,7 @@ def test_counters_come_out_of_the_table():
 
 def test_unquoted_numbers_are_read_too():
     values = {name: value.replace(",", "") for name, value in VALUES.items()}
-    launch = profile.launch_from(profile.parse_csv(table(values=values, quoting=csv.QUOTE_MINIMAL)), 1, 1, 1)
+    launch = profile.launch_from(ncu.parse_csv(table(values=values, quoting=csv.QUOTE_MINIMAL)), 1, 1, 1)
     assert launch.sectors_per_load == 3.0
 
 
@@ -72,25 +72,26 @@ def test_ratios_without_their_counters_are_none():
 @pytest.mark.parametrize(("rows", "words"), [(0, "0 launches instead of one"), (2, "2 launches instead of one")])
 def test_exactly_one_launch_is_profiled(rows, words):
     with pytest.raises(RecordError, match=words):
-        profile.parse_csv(table(rows))
+        ncu.parse_csv(table(rows))
 
 
 def test_output_without_a_table_is_quoted():
     with pytest.raises(RecordError, match="no table .*==ERROR== something"):
-        profile.parse_csv("==PROF== x\n==ERROR== something\n==WARNING== y\n")
+        ncu.parse_csv("==PROF== x\n==ERROR== something\n==WARNING== y\n")
     with pytest.raises(RecordError, match="it printed nothing"):
-        profile.parse_csv("")
+        ncu.parse_csv("")
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("1,048,576", 1048576.0), ("99.5", 99.5), ("n/a", None), ("", None), ("(!) n/a", None)]
 )
 def test_numbers(text, value):
-    assert profile.number(text) == value
+    assert ncu.number(text) == value
 
 
 def test_command_leaves_the_clocks_alone_and_profiles_one_launch():
-    command = profile.ncu_command("ncu", find_rung(1), "matmul_uncoalesced", 512, ["a", "b"], python="python3")
+    child = profile.launch_command(find_rung(1), "matmul_uncoalesced", 512)
+    command = ncu.ncu_command("ncu", "matmul_uncoalesced", ["a", "b"], child)
     text = " ".join(command)
     assert "--clock-control none" in text and "--launch-count 1" in text and "--metrics a,b" in text
     assert "--csv --page raw" in text and "--print-units base" in text
@@ -141,14 +142,14 @@ def test_other_failures_quote_the_tool(tmp_path):
 
 
 def test_no_ncu_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(profile.shutil, "which", lambda name: None)
-    monkeypatch.setattr(profile.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(ncu.shutil, "which", lambda name: None)
+    monkeypatch.setattr(ncu.os, "access", lambda path, mode: False)
     with pytest.raises(BackendError, match="ncu was not found on PATH"):
-        profile.find_ncu()
+        ncu.find_ncu()
 
 
 def sample(**changes):
-    launch = profile.launch_from(profile.parse_csv(table()), 512, 512, 512)
+    launch = profile.launch_from(ncu.parse_csv(table()), 512, 512, 512)
     fields = {
         "rung": "01_coalescing", "entry": "matmul", "code_hash": "0123456789abcdef", "device": H200,
         "ncu": "2025.3.0.0", "date": "2026-11-29T12:00:00Z", "launches": (launch,),
