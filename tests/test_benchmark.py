@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from cupy.cuda.memory import OutOfMemoryError
+from fake_timer import BUSY, FakeTimer
 
 from helpers import record, records, timing
 from helpers.arrays import empty_matrix, random_matrix
@@ -18,32 +19,11 @@ from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.gpu_lock import gpu_lock
 from helpers.kernel import load
 from helpers.rungs import find_rung
-from helpers.timing import Burst, CudaTimer, Turn, clock_from
+from helpers.timing import CudaTimer, clock_from
 
 bm = importlib.import_module("helpers.benchmark")   # the package's `benchmark` is the function
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
-BUSY = Telemetry(690.0, 60.0, 1455.0, ("sw_power_cap",))
-
-
-class FakeTimer:
-    """Launches for real, and answers with the durations of a script: `ms` by launch function."""
-
-    def __init__(self, ms, queue_ms=0.1):
-        self.ms, self.queue_ms, self.calls = ms, queue_ms, []
-
-    def burst(self, launch, launches, rest_s, spin_ms):
-        for _ in range(launches):
-            launch()
-        self.calls.append((launch, launches, rest_s, spin_ms))
-        value = self.ms[launch]
-        return Burst(value() if callable(value) else value, 1700.0, self.queue_ms, BUSY)
-
-    def turn(self, launch, seconds, drop_s, chunk_launches):
-        launch()
-        self.calls.append((launch, seconds, drop_s, chunk_launches))
-        value = self.ms[launch]
-        return Turn((value, value * 1.1, value * 1.2), (1400.0, 1390.0, 1380.0), (BUSY,), seconds)
 
 
 def kernel():
@@ -115,7 +95,7 @@ def test_launches_that_the_spin_did_not_hide_are_reported():
 
 def test_ratio_is_the_median_of_the_rounds():
     times = iter([1.0, 1.0, 1.0, 2.0, 4.0])
-    timer = FakeTimer({kernel: lambda: next(times), cublas: 1.0})
+    timer = FakeTimer(lambda launch: next(times) if launch is kernel else 1.0)
     samples = bm.burst_together(timer, [kernel], cublas, rounds=3)[0].samples
     assert samples.kernel_ms == ((1.0,), (2.0,), (4.0,))
 
@@ -192,15 +172,8 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setattr(bm, "toolkit", lambda: {"nvrtc": "13.0", "cublas": "13.1.0", "cupy": "14.2.0"})
 
 
-class SameForAll(dict):
-    """Every launch takes half a millisecond."""
-
-    def __missing__(self, launch):
-        return 0.5
-
-
 def cpu_bench(offset=0.0):
-    return Bench(timer=FakeTimer(SameForAll()), cublas=FakeCublas(offset))
+    return Bench(timer=FakeTimer(lambda launch: 0.5), cublas=FakeCublas(offset))
 
 
 def test_measurement_holds_everything_and_survives_a_file(on_the_cpu, tmp_path):
@@ -728,7 +701,7 @@ def recording(monkeypatch) -> SimpleNamespace:
         ]
 
     monkeypatch.setattr(record.device, "device_info", lambda: H200)
-    monkeypatch.setattr(record, "CudaTimer", lambda: FakeTimer(SameForAll()))
+    monkeypatch.setattr(record, "CudaTimer", lambda: FakeTimer(lambda launch: 0.5))
     monkeypatch.setattr(record, "Bench", Benches)
     monkeypatch.setattr(record, "load", lambda *_, **__: SimpleNamespace(code_hash="0" * 16))
     monkeypatch.setattr(record, "measure_together", measure_together)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from fake_timer import FakeTimer
 
 from helpers import cublas_torch as module
 from helpers.benchmark import BenchmarkRefused
@@ -14,7 +15,6 @@ from helpers.cublas_torch import SIZES, Comparison, CublasTorch, compare, read_c
 from helpers.device import Device
 from helpers.errors import RecordError
 from helpers.records import RECORD_DIR
-from helpers.timing import Burst
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
 
@@ -61,16 +61,6 @@ def test_record_round_trip_and_damage(tmp_path) -> None:
         read_comparisons(path)
 
 
-class FakeTimer:
-    def __init__(self) -> None:
-        self.calls = []
-
-    def burst(self, launch, launches, rest_s, spin_ms):
-        launch()
-        self.calls.append((launch, rest_s))
-        return Burst(0.18 if hasattr(launch, "algorithm") else 0.19, None, 0.1, SimpleNamespace(power_w=None))
-
-
 class FakePlan:
     algorithm = {"id": 66}
     closed = 0
@@ -109,8 +99,8 @@ def bench(monkeypatch):
     monkeypatch.setattr("helpers.gpu.synchronize", lambda: None)
     matrices = random_matrix(64, 64, 0, "emulator"), random_matrix(64, 64, 1, "emulator")
     return SimpleNamespace(
-        timer=FakeTimer(), alone=nullcontext, cublas=SimpleNamespace(plan=FakePlan),
-        operands=lambda m, n, k, seed: matrices,
+        timer=FakeTimer(lambda launch: 0.18 if isinstance(launch, FakePlan) else 0.19), alone=nullcontext,
+        cublas=SimpleNamespace(plan=FakePlan), operands=lambda m, n, k, seed: matrices,
     )
 
 
@@ -118,7 +108,7 @@ def test_both_take_turns_on_the_same_arrays(bench) -> None:
     closed = FakePlan.closed
     found = compare(bench, 64, FakeTorch(), rounds=3)
     assert found.cublas_ms == (0.18,) * 3 and found.torch_ms == (0.19,) * 3 and found.no_slower
-    timed = ["cuBLAS" if hasattr(launch, "algorithm") else "torch" for launch, rest in bench.timer.calls if rest]
+    timed = ["cuBLAS" if isinstance(call[0], FakePlan) else "torch" for call in bench.timer.calls if call[2]]
     assert timed == ["cuBLAS", "torch", "torch", "cuBLAS", "cuBLAS", "torch"]
     assert found.method["cublas_launches"] == found.method["torch_launches"] == 16
     assert "kernel_launches" not in found.method and found.method["cublas_algorithm"] == {"id": 66}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fake_timer import FakeTimer
 
 from helpers import gpu
 from helpers import input_speeds as module
@@ -18,7 +19,6 @@ from helpers.input_speeds import InputSpeed, find_inputs, input_speeds, write_in
 from helpers.kernel import load
 from helpers.rungs import find_rung
 from helpers.speeds import MISSING
-from helpers.timing import Burst, Turn
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
 FOUND = [
@@ -99,28 +99,11 @@ def test_a_damaged_record_is_named(live, tmp_path, change, words) -> None:
         find_inputs(find_rung(10), 4096, "burst", directory=tmp_path)
 
 
-class FakeTimer:
-    """Launches, and answers with a time that says in which order the launches came."""
-
-    def __init__(self) -> None:
-        self.calls = []
-
-    def burst(self, launch, launches, rest_s, spin_ms):
-        launch()
-        self.calls.append((launch.inputs, rest_s))
-        return Burst(launch.ms, None, 0.1, SimpleNamespace(power_w=None))
-
-    def turn(self, launch, seconds, drop_s, chunk_launches):
-        launch()
-        self.calls.append((launch.inputs, seconds))
-        return Turn((launch.ms, launch.ms, 9.0), (), (), seconds)
-
-
 class FakeBench:
     alone = staticmethod(nullcontext)
 
     def __init__(self, wrong=None) -> None:
-        self.timer, self.verified, self.wrong = FakeTimer(), [], wrong
+        self.timer, self.verified, self.wrong = FakeTimer(lambda launch: launch.ms), [], wrong
 
     def __enter__(self):
         return self
@@ -164,11 +147,11 @@ def test_the_inputs_take_turns_and_each_has_its_own_times(on_the_cpu) -> None:
     assert [(item.inputs, item.kernel_ms, item.mhz) for item in found] == [
         (inputs, (ms,) * 5, 1700.0) for inputs, ms in zip(INPUTS, (0.1, 0.2, 0.3), strict=True)
     ]
-    timed = [inputs for inputs, rest in bench.timer.calls if rest == 1.0]
+    timed = [launch.inputs for launch, _, rest_s, _ in bench.timer.calls if rest_s == 1.0]
     assert timed[:6] == [*INPUTS, *INPUTS[::-1]] and len(timed) == 15 and bench.verified == ["10_clusters"]
     assert clocks == ["burst"] * 3
     found = module.measure_inputs(fake_kernel(), 64, "sustained")
-    assert [item.kernel_ms for item in found] == [(ms,) * 3 for ms in (0.1, 0.2, 0.3)], "the median of a turn"
+    assert [item.kernel_ms for item in found] == [(1.1 * ms,) * 3 for ms in (0.1, 0.2, 0.3)], "the median of a turn"
 
 
 @pytest.mark.parametrize("inputs", INPUTS)
