@@ -25,7 +25,7 @@ class FindTheBug(KernelChange):
 
     In helpers/exercises/nbNN.py, with a bug of the shelf (docs/bugs.md) or with edits of its own:
 
-        FindTheBug.planted("no_empty_wait", id="07.4", hints=..., because=...)
+        FindTheBug.planted("every_thread_counted", id="07.4", hints=..., because=...)
         FindTheBug(id="04.4", rung=4, size=(128, 256, 128), edits=((right, faulty),), hints=..., because=...)
 
     In the notebook, two cells. The fault comes from the exercise's name, so the cells don't tell it:
