@@ -14,7 +14,7 @@ VERIFY = "verify"   # the kind of what the verification says, beside the kinds o
 class Bug:
     """One mistake in a kernel that is right without it.
 
-    name: `"no_empty_wait"`. rung: the number of the kernel. fault: the mistake, in a few words.
+    name: `"every_thread_counted"`. rung: the number of the kernel. fault: the mistake, in a few words.
     why: what goes wrong on a GPU.
     reports: (kind, words) of each report that names the mistake; one of them must come. Which one can depend on the
     schedule. The kind `verify` is the sentence of the verification, for mistakes that break no rule.
