@@ -25,9 +25,10 @@ ladder: notebooks  ## draw build/ladder.png
 test: setup  ## run the tests; needs no GPU
 	MPLBACKEND=Agg $(PY) -m pytest
 
-soak: setup  ## run kernels and planted bugs under many random schedules, and all mutants (half an hour)
+soak: setup  ## run kernels and planted bugs under many random schedules, all mutants, all kinds of pictures (half an hour)
 	$(PY) -m helpers.soak
 	$(PY) -m helpers.mutants
+	MPLBACKEND=Agg $(PY) -m pytest -m soak --soak
 
 fuzz: setup  ## damaged files, random command lines, shapes and defines, FUZZ=20 times as many as in `make test` (20 minutes)
 	MPLBACKEND=Agg $(PY) -m pytest tests/fuzz --fuzz $(FUZZ)

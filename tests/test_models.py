@@ -17,8 +17,8 @@ from helpers.models.register_tile import RegisterTile
 from helpers.models.roofline import Roof, roofs
 from helpers.models.tiling import shared_loads, tile_traffic
 from helpers.models.waves import occupancy, waves
-from helpers.records import load_yardsticks
 from helpers.rungs import ROOT
+from helpers.yardsticks import load_yardsticks
 
 
 def random_addresses(rng, width, span):
@@ -342,6 +342,20 @@ def test_bounds_are_those_of_the_gpu_that_the_rung_is_measured_on(monkeypatch):
     first, last = here(dataclasses.replace(recorded, name="NVIDIA RTX 4090", compute_capability="8.9", sm_count=128))
     assert "RTX 4090" in first.title and "H200" in last.title, "the last rung does not run on it: it is shown recorded"
     assert "H200" in here(dataclasses.replace(recorded, name="NVIDIA X", max_clock_mhz=None))[0].title
+
+
+def test_pyramid_by_hand():
+    """132 SMs at 1.98 GHz; three operands of 4 bytes for each of 128 lanes, 128 bytes of shared memory, 64 from L2."""
+    found = {level.name: (level.size, level.bandwidth) for level in pyramid(H200)}
+    assert found == {
+        "registers": (132 * 65536 * 4, pytest.approx(132 * 1.98e9 * 128 * 12)),
+        "shared memory": (132 * 256 * 1024, pytest.approx(132 * 1.98e9 * 128)),
+        "L2": (60 * 2**20, pytest.approx(132 * 1.98e9 * 64)),
+        "HBM": (141e9, 4.8e12),
+    }
+    for value in (0, -1.0):
+        with pytest.raises(ArgumentError, match="measured.'L2'. is .*: it must be a positive number of bytes"):
+            pyramid(measured={"L2": value})
 
 
 def test_pyramid_takes_measured_bandwidths():

@@ -1,6 +1,8 @@
 """Every picture: draws fast and small, has an alt text with its numbers, and no text covers another."""
 
 import base64
+import importlib
+import inspect
 import io
 import random
 import re
@@ -42,6 +44,7 @@ from helpers.plots.tiling import tile_reuse, traffic_bars
 from helpers.plots.tma import box_layout
 from helpers.plots.waves import occupancy_bars, wave_chart, wave_efficiency
 from helpers.records import find_record
+from helpers.rungs import ROOT
 from helpers.tensor_map import tensor_map
 
 N = 4096
@@ -271,3 +274,30 @@ def test_text_is_legible_on_every_colour():
 def test_a_ladder_point_that_cannot_be_drawn_is_refused(change):
     with pytest.raises(ArgumentError, match="it must be"):
         LadderPoint(**({"rung_number": 1, "name": "x", "tflops": 1.0, "kind": "live"} | change))
+
+
+def plots_of_ours():
+    """Every function that draws a picture."""
+    for path in sorted((ROOT / "helpers" / "plots").glob("*.py")):
+        module = importlib.import_module(f"helpers.plots.{path.stem}")
+        for name, function in list(vars(module).items()):
+            if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_"):
+                if str(inspect.signature(function).return_annotation).rpartition(".")[2].rstrip("'>") == "Picture":
+                    yield pytest.param(function, id=name)
+
+
+@pytest.mark.parametrize("draw", [item for item in plots_of_ours() if item.id != "new_picture"])
+@pytest.mark.parametrize("kind", ["nothing", "no kind"])
+def test_a_plot_of_nothing_is_a_picture_or_a_sentence(draw, kind):
+    needed = [item for item in inspect.signature(draw).parameters.values() if item.default is item.empty]
+    given = [
+        object() if kind == "no kind" else {} if "Mapping" in str(item.annotation) else 4096 if item.annotation is int
+        else [] for item in needed
+    ]
+    try:
+        picture = draw(*given)
+    except ArgumentError as error:
+        assert str(error).endswith(".") and "\n" not in str(error)
+    else:
+        assert kind == "nothing" or not needed
+        assert figure.overlaps(picture) == [] and picture.alt.endswith(".")

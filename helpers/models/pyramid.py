@@ -8,6 +8,7 @@ clock, an upper bound.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from helpers.checks import require_positive
 from helpers.errors import ArgumentError
 from helpers.models.machine import DATASHEETS, H200, Gpu
 from helpers.typed import typed
@@ -48,6 +49,7 @@ def pyramid(gpu: Gpu = H200, measured: Mapping[str, float] | None = None) -> tup
     for name in measured:
         if name not in names:
             raise ArgumentError(f"measured has the level {name!r}: the levels are {', '.join(names)}.")
+        require_positive(f"measured[{name!r}]", measured[name], "number of bytes per second")
     return tuple(
         replace(level, bandwidth=measured[level.name], source="measured", bound=level.bandwidth)
         if level.name in measured

@@ -185,6 +185,7 @@ def tile_chart(logs: Mapping[str, TileLog], title: str = "") -> Picture:
 
     Plain: a step along K, loaded or multiplied. Striped: a quarter of a finished tile on its way to C.
     """
+    require_some("logs", logs, most=12)
     first = next(iter(logs.values()))
     heading = title or f"{plural(first.tiles, 'tile')} of {plural(first.steps, 'step')}: in which order"
     rows = [("producer loads", first.actions(PRODUCER))]

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from helpers.checks import require_integers, require_some
+from helpers.errors import ArgumentError
 from helpers.models.persistence import CONSUMERS, TMA, Grid, Span, TileTimeline
 from helpers.models.pipeline import PRODUCER
 from helpers.persistence_events import PersistenceLog
@@ -137,6 +138,9 @@ def gain_chart(
     sizes: Sequence[int], modelled: Sequence[float], measured: Sequence[float | None], title: str = ""
 ) -> Picture:
     """How many times as fast a persistent kernel is: modelled as bars from 1, measured as dots where there are any."""
+    require_some("sizes", sizes, most=20)
+    if not len(sizes) == len(modelled) == len(measured):
+        raise ArgumentError(f"modelled has {len(modelled)} and measured {len(measured)} values for {len(sizes)} sizes.")
     heading = title or "09_persistence over 08_hilbert: modelled from clocks, and measured"
     known = [(place, value) for place, value in enumerate(measured) if value is not None]
     values = [*modelled, *(value for _, value in known), 1.0]

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from helpers.checks import require_some
 from helpers.errors import ArgumentError
 from helpers.models.machine import WARP
 from helpers.models.register_tile import CHUNK, RegisterTile
@@ -102,6 +103,7 @@ def loads_per_fma(tiles: Mapping[str, SharedLoads], title: str = "") -> Picture:
 
     tiles: by label, for example `{"8 x 16, 128 bits": shared_loads(8, 16, 8, 8)}`.
     """
+    require_some("tiles", tiles, most=20)
     count = len(tiles)
     with style():
         picture = new_picture(8.5, 1.15 + 0.52 * count)

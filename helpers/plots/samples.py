@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from helpers.checks import require_some
 from helpers.intervals import median
 from helpers.plots.figure import GREY, INK, NAVY, SKY, Picture, new_picture, style
 from helpers.records import Measurement, file_name, size_name, three_digits
@@ -18,6 +19,7 @@ def round_samples(measurements: Sequence[Measurement]) -> Picture:
 
     The rounds lie one above the other within a row, the first on top, so that a trend shows.
     """
+    require_some("measurements", measurements, most=12)
     sizes = {size_name(item.m, item.n, item.k) for item in measurements}
     several = len(sizes) > 1
     rows = []

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from helpers.checks import require_integer
+from helpers.checks import require_integer, require_some
 from helpers.errors import ArgumentError
 from helpers.models.tiling import TileTraffic, tile_traffic
 from helpers.plots.figure import INK, MATRIX, PALE, YELLOW, Picture, decades, new_picture, quantity, style
@@ -109,6 +109,7 @@ def traffic_bars(traffics: Mapping[str, TileTraffic], title: str = "") -> Pictur
 
     traffics: by label, for example `{"32 x 32": tile_traffic(4096, 4096, 4096, 32, 32)}`.
     """
+    require_some("traffics", traffics, most=20)
     count = len(traffics)
     with style():
         picture = new_picture(8.5, 1.15 + 0.55 * count)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from helpers.checks import require_integer
+from helpers.checks import require_integer, require_some
+from helpers.errors import ArgumentError
 from helpers.models.waves import Occupancy, Waves
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, Picture, new_picture, style
 from helpers.typed import typed
@@ -91,6 +92,11 @@ def wave_efficiency(sizes: np.ndarray, waves: list[Waves], marked: int | None = 
 
     sizes: matrix sizes N, one per entry of `waves`. marked: a size whose value is written.
     """
+    require_some("sizes", sizes)
+    if len(waves) != len(sizes):
+        raise ArgumentError(f"waves has {len(waves)} entries for {len(sizes)} sizes: give one for each.")
+    if marked is not None and marked not in sizes:
+        raise ArgumentError(f"marked is {marked}: it must be one of sizes.")
     with style():
         picture = new_picture(8.5, 3.6)
         axes = picture.add_axes((0.09, 0.17, 0.88, 0.68))
