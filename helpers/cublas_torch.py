@@ -24,7 +24,7 @@ from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
-from helpers.records import MS_DIGITS, RECORD_DIR, device_from_json, three_digits
+from helpers.records import MS_DIGITS, device_from_json, record_folder, three_digits
 
 SCHEMA = "hopper-matmul/cublas-torch/1"
 SIZES = (4096, 8192)
@@ -135,7 +135,7 @@ def import_torch() -> Any:
 
 def torch_path(slug: str, directory: Path | None = None) -> Path:
     """Where the record of a GPU is kept."""
-    return Path(directory or RECORD_DIR) / slug / "cublas_torch.json"
+    return record_folder(directory) / slug / "cublas_torch.json"
 
 
 def write_comparisons(found: CublasTorch, directory: Path | None = None) -> Path:

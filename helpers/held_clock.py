@@ -24,7 +24,7 @@ from helpers.errors import BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
-from helpers.records import RECORD_DIR, REGIMES, Measurement, device_from_json
+from helpers.records import REGIMES, Measurement, device_from_json, record_folder
 from helpers.rungs import Rung, find_rung
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text
@@ -141,7 +141,7 @@ def with_clocks(measurements: Iterable[Measurement], directory: Path | None = No
 
 def clock_path(slug: str, directory: Path | None = None) -> Path:
     """Where the clocks of a GPU are kept."""
-    return Path(directory or RECORD_DIR) / slug / "clock" / "held.json"
+    return record_folder(directory) / slug / "clock" / "held.json"
 
 
 def recorded_clocks(slug: str, directory: Path | None = None) -> tuple[HeldClock, ...]:

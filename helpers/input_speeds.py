@@ -38,10 +38,10 @@ from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.records import (
     MS_DIGITS,
-    RECORD_DIR,
     REGIMES,
     device_from_json,
     preference,
+    record_folder,
     size_name,
     three_digits,
 )
@@ -162,7 +162,7 @@ def find_inputs(
 
     code_hash: only of this very code.
     """
-    paths = sorted(Path(directory or RECORD_DIR).glob(f"*/inputs/{_file_name(rung.name, n, regime)}"))
+    paths = sorted(record_folder(directory).glob(f"*/inputs/{_file_name(rung.name, n, regime)}"))
     found = [from_json(read_json(path), path) for path in paths]
     fitting = [item for item in found if code_hash in (None, item.code_hash)]
     return max(fitting, key=preference, default=None)
@@ -194,7 +194,7 @@ def write_inputs(speeds: InputSpeeds, directory: Path | None = None) -> Path:
         ],
         "date": speeds.date,
     }
-    folder = Path(directory or RECORD_DIR) / speeds.device.slug / "inputs"
+    folder = record_folder(directory) / speeds.device.slug / "inputs"
     return write_json(folder / _file_name(speeds.rung, speeds.n, speeds.regime), data, from_json)
 
 

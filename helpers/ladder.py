@@ -10,7 +10,8 @@ from helpers.device import Device, peak_tflops
 from helpers.errors import BackendError
 from helpers.intervals import median
 from helpers.kernel import load
-from helpers.records import Measurement, find_record, published
+from helpers.published import published
+from helpers.records import Measurement, find_record
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.typed import typed
 

@@ -24,7 +24,7 @@ from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
-from helpers.records import RECORD_DIR, device_from_json, preference
+from helpers.records import device_from_json, preference, record_folder
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.typed import typed
 
@@ -206,14 +206,14 @@ def burst_ms(timer: Timer, launch: Callable[[], None]) -> float:
 
 def speeds_path(slug: str, directory: Path | None = None) -> Path:
     """Where the speeds of a GPU's memories are kept."""
-    return Path(directory or RECORD_DIR) / slug / "memory.json"
+    return record_folder(directory) / slug / "memory.json"
 
 
 def recorded_speeds(info: Device | None = None, directory: Path | None = None) -> MemorySpeeds:
     """The recording of this GPU, else of the reference GPU, else none. Raises RecordError for a damaged file."""
     if info is not None and (own := speeds_path(info.slug, directory)).exists():
         return from_json(read_json(own), own)
-    paths = sorted(Path(directory or RECORD_DIR).glob("*/memory.json"))
+    paths = sorted(record_folder(directory).glob("*/memory.json"))
     found = [from_json(read_json(path), path) for path in paths]
     return max(found, key=preference, default=MemorySpeeds(None, "recorded", "", ()))
 

@@ -22,7 +22,7 @@ from helpers.errors import ArgumentError, BackendError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.launches import in_order
-from helpers.records import RECORD_DIR, Measurement, from_json, preference, size_name, three_digits, to_json
+from helpers.records import Measurement, from_json, preference, record_folder, size_name, three_digits, to_json
 from helpers.rungs import Rung, find_rung
 from helpers.speeds import MISSING
 from helpers.tile_order import ORDERS
@@ -91,7 +91,7 @@ def find_orders(
 
     code_hash: only of this very code. Raises RecordError if a file is damaged.
     """
-    paths = sorted(Path(directory or RECORD_DIR).glob(f"*/orders/{_file_name(rung, size)}"))
+    paths = sorted(record_folder(directory).glob(f"*/orders/{_file_name(rung, size)}"))
     sets = [found for path in paths if (found := _from_json(read_json(path), path))]
     fitting = [item for item in sets if code_hash in (None, next(iter(item.values())).code_hash)]
     first = max(fitting, key=lambda item: preference(next(iter(item.values()))), default={})
@@ -107,7 +107,7 @@ def write_orders(speeds: OrderSpeeds, directory: Path | None = None) -> Path:
     if not found:
         raise ArgumentError("speeds holds no measurement: measure on a GPU first.")
     one = next(iter(found.values()))
-    path = Path(directory or RECORD_DIR) / one.device.slug / "orders" / _file_name(find_rung(one.rung), speeds.size)
+    path = record_folder(directory) / one.device.slug / "orders" / _file_name(find_rung(one.rung), speeds.size)
     measured = {order: to_json(item) for order, item in found.items()}
     return write_json(path, {"schema": SCHEMA, "orders": measured}, _from_json)
 

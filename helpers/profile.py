@@ -30,7 +30,7 @@ from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
 from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values, ncu_version, number
-from helpers.records import RECORD_DIR, device_from_json, file_name, preference, size_name
+from helpers.records import device_from_json, file_name, preference, record_folder, size_name
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
@@ -243,7 +243,7 @@ def collect(
 
 def profile_path(rung: str, entry: str, folder: str, directory: Path | None = None) -> Path:
     """Where the counters of a kernel belong. folder: the device's slug."""
-    return Path(directory or RECORD_DIR) / folder / "profile" / f"{file_name(rung, entry)}.json"
+    return record_folder(directory) / folder / "profile" / f"{file_name(rung, entry)}.json"
 
 
 def write_profile(profile: Profile, directory: Path | None = None) -> Path:
@@ -337,7 +337,7 @@ def find_profile(
     """
     wanted = find_rung(rung)
     name = f"{file_name(wanted.name, entry or wanted.entry)}.json"
-    paths = sorted(Path(directory or RECORD_DIR).glob(f"*/profile/{name}"))
+    paths = sorted(record_folder(directory).glob(f"*/profile/{name}"))
     found = [from_json(read_json(path), path) for path in paths]
     fitting = [item for item in found if code_hash in (None, item.code_hash)]
     return max(fitting, key=preference, default=None)

@@ -19,7 +19,8 @@ from helpers.intervals import median
 from helpers.kernel import load
 from helpers.ladder import SIZE, ladder_points, recordings
 from helpers.minutes import NO_GPU, Running, in_fives, load_running, minutes
-from helpers.records import REFERENCE_DEVICE, Measurement, Published, published
+from helpers.published import Published, published
+from helpers.records import REFERENCE_DEVICE, Measurement
 from helpers.rungs import ROOT, RUNGS, Rung
 
 README, WORKSHOP, LADDER = ROOT / "README.md", ROOT / "docs" / "workshop.md", ROOT / "docs" / "ladder.svg"

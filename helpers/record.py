@@ -35,22 +35,12 @@ from helpers.errors import ArgumentError, RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.progress import CountedTimer, Progress, duration
-from helpers.records import (
-    RECORD_DIR,
-    REGIMES,
-    Measurement,
-    Yardsticks,
-    file_name,
-    load_yardsticks,
-    read_record,
-    size_name,
-    write_record,
-    write_yardsticks,
-)
+from helpers.records import RECORD_DIR, REGIMES, Measurement, file_name, read_record, size_name, write_record
 from helpers.roof import RULE as ROOF_RULE
 from helpers.roof import measure_roofs
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.timing import CudaTimer
+from helpers.yardsticks import Yardsticks, load_yardsticks, write_yardsticks
 
 TWIN_LIMIT = 4096   # the uncoalesced twin takes seconds a launch at 8192
 OVERHEAD_S = 3.0    # compiling, making the matrices, verifying, checking: a guess for the estimate, each job

@@ -1,8 +1,6 @@
 """Measurements as files: one JSON file each, checked when read, written whole, never overwritten when damaged.
 
     records/<device>/<rung>[.<entry>][+<DEFINE>-<value>]_<size>_<regime>.json      a Measurement
-    records/<device>/device.json                                                    Yardsticks of the GPU
-    records/published.json                                                          figures of others, with their source
 
 Other files beside them have modules of their own, which docs/measuring.md lists.
 """
@@ -15,15 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helpers.cuda import checked_defines
-from helpers.device import Bandwidth, Device
+from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.rungs import RUNGS, Rung, find_rung
 
 SCHEMA = "hopper-matmul/measurement/1"
-DEVICE_SCHEMA = "hopper-matmul/device/1"
-PUBLISHED_SCHEMA = "hopper-matmul/published/1"
 RECORD_DIR = Path(__file__).resolve().parent / "records"
 REFERENCE_DEVICE = "H200"   # recordings of this GPU are shown where there is a choice
 REGIMES = ("burst", "sustained")
@@ -143,59 +139,6 @@ class Measurement:
         return median_interval(self.ratios)
 
 
-@dataclass(frozen=True)
-class Roof:
-    """How fast the tensor cores are with nothing else to do (helpers.roof).
-
-    like_n: the launches are as long as a product of this size would be. inputs: 'N(0,1)' or 'zeros'.
-    mhz: SM clock within the kernel. power_w: read while it ran, or None.
-    """
-
-    like_n: int
-    regime: str
-    inputs: str
-    tflops: float
-    mhz: float
-    power_w: float | None
-
-
-@dataclass(frozen=True)
-class Yardsticks:
-    """What a GPU can do at most, measured: bandwidth of its memory, the SM clock of an idle chip, its tensor cores.
-
-    bandwidth: by a device copy. idle_clock_mhz: SM clock in a probe kernel after a rest, or None.
-    roofs: of a Hopper GPU; empty if not measured.
-    """
-
-    device: Device
-    bandwidth: Bandwidth
-    idle_clock_mhz: float | None
-    date: str
-    roofs: tuple[Roof, ...] = ()
-
-
-@dataclass(frozen=True)
-class Published:
-    """A figure that somebody else published. It is never mixed with measured ones.
-
-    label: what it is. rung: number of the rung of this course that does the same, or None. entry: its kernel function
-    if that is not the rung's main one. role: 'kernel' or 'cublas'. tflops at M = N = K = n on `gpu`, with inputs of
-    `dtype`. source: title and section. url: where. note: what to know when comparing, or ''.
-    """
-
-    label: str
-    rung: int | None
-    entry: str | None
-    role: str
-    tflops: float
-    n: int
-    gpu: str
-    dtype: str
-    source: str
-    url: str
-    note: str
-
-
 class OfDevice(Protocol):
     """What is recorded of a GPU on a day."""
 
@@ -214,6 +157,11 @@ def three_digits(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+def one_decimal(value: float | None) -> float | None:
+    """A measured figure as a record keeps it, or None."""
+    return None if value is None else round(value, 1)
+
+
 def size_name(m: int, n: int, k: int) -> str:
     """A shape in a file name: '4096', or '512x1024x256' (MxNxK) if it is not a cube."""
     return str(n) if m == n == k else f"{m}x{n}x{k}"
@@ -229,11 +177,19 @@ def file_name(rung: str, entry: str | None = None, defines: Mapping[str, str | i
     return name + "".join(f"+{key}-{value}" for key, value in sorted((defines or {}).items()))
 
 
+def record_folder(directory: Path | None = None) -> Path:
+    """The folder of the records: `directory`, or helpers/records. Raises ArgumentError if it is a file."""
+    path = Path(directory) if directory is not None else RECORD_DIR
+    if path.exists() and not path.is_dir():
+        raise ArgumentError(f"directory {display(path)} is a file: give the folder that holds the records.")
+    return path
+
+
 def record_path(measurement: Measurement, directory: Path | None = None) -> Path:
     """Where a measurement belongs."""
     stem = file_name(measurement.rung, measurement.entry, measurement.defines)
     size = size_name(measurement.m, measurement.n, measurement.k)
-    return _directory(directory) / measurement.device.slug / f"{stem}_{size}_{measurement.regime}.json"
+    return record_folder(directory) / measurement.device.slug / f"{stem}_{size}_{measurement.regime}.json"
 
 
 def to_json(measurement: Measurement) -> dict[str, Any]:
@@ -267,9 +223,9 @@ def to_json(measurement: Measurement) -> dict[str, Any]:
             "kernel_clock_mhz": clocks(samples.kernel_clock_mhz),
             "cublas_clock_mhz": clocks(samples.cublas_clock_mhz),
         },
-        "sm_clock_mhz": _rounded(measurement.sm_clock_mhz),
-        "power_w": _rounded(measurement.power_w),
-        "temperature_c": _rounded(measurement.temperature_c),
+        "sm_clock_mhz": one_decimal(measurement.sm_clock_mhz),
+        "power_w": one_decimal(measurement.power_w),
+        "temperature_c": one_decimal(measurement.temperature_c),
         "throttle_reasons": None if reasons is None else list(reasons),
         "date": measurement.date,
         "notes": list(measurement.notes),
@@ -356,7 +312,7 @@ def load_records(directory: Path | None = None, strict: bool = True) -> list[Mea
     is left out with a RecordWarning.
     """
     found = []
-    for path in _record_files(_directory(directory)):
+    for path in _record_files(record_folder(directory)):
         try:
             found.append(read_record(path))
         except RecordError as error:
@@ -389,7 +345,7 @@ def find_record(
     fitting = []
     damaged: list[RecordError] = []
     name = f"{file_name(wanted.name, entry, defines)}_{size_name(m, n, k)}_{regime}.json"
-    for path in _record_files(_directory(directory)):
+    for path in _record_files(record_folder(directory)):
         if not path.name.startswith(wanted.name):
             continue
         try:
@@ -418,106 +374,6 @@ def with_staleness(
     return [replace(item, stale=current_hash(item) != item.code_hash) for item in measurements]
 
 
-def write_yardsticks(yardsticks: Yardsticks, directory: Path | None = None) -> Path:
-    """Write the measured yardsticks of a GPU to records/<device>/device.json."""
-    data = {
-        "schema": DEVICE_SCHEMA,
-        "device": asdict(yardsticks.device),
-        "bandwidth": {
-            "gb_per_s": round(yardsticks.bandwidth.gb_per_s, 1),
-            "bytes_moved": yardsticks.bandwidth.bytes_moved,
-            "samples_ms": [round(value, MS_DIGITS) for value in yardsticks.bandwidth.samples_ms],
-        },
-        "idle_clock_mhz": _rounded(yardsticks.idle_clock_mhz),
-        "date": yardsticks.date,
-    }
-    if yardsticks.roofs:
-        data["roofs"] = [
-            asdict(roof) | {name: _rounded(getattr(roof, name)) for name in ("tflops", "mhz", "power_w")}
-            for roof in yardsticks.roofs
-        ]
-    path = _directory(directory) / yardsticks.device.slug / "device.json"
-    return write_json(path, data, yardsticks_from_json)
-
-
-def yardsticks_from_json(data: Any, path: Path) -> Yardsticks:
-    """The yardsticks in a JSON object. Raises RecordError naming the file and the key that does not fit."""
-    top = Fields(data, path)
-    top.choice("schema", (DEVICE_SCHEMA,))
-    measured = top.object("bandwidth")
-    device = device_from_json(top.object("device"))
-    top.require_place(device.slug, "device.json")
-    return Yardsticks(
-        device=device,
-        bandwidth=Bandwidth(
-            gb_per_s=measured.number("gb_per_s"),
-            bytes_moved=measured.integer("bytes_moved", 1),
-            samples_ms=tuple(value for value in measured.numbers("samples_ms") if value is not None),
-        ),
-        idle_clock_mhz=top.optional_number("idle_clock_mhz"),
-        date=top.date(),
-        roofs=tuple(map(_roof, top.objects("roofs") if top.has("roofs") else ())),
-    )
-
-
-def _roof(item: Fields) -> Roof:
-    return Roof(
-        like_n=item.integer("like_n", 1),
-        regime=item.choice("regime", REGIMES),
-        inputs=item.choice("inputs", ("N(0,1)", "zeros")),
-        tflops=item.number("tflops"),
-        mhz=item.number("mhz"),
-        power_w=item.optional_number("power_w"),
-    )
-
-
-def load_yardsticks(device: Device | str | None = None, directory: Path | None = None) -> Yardsticks | None:
-    """The recorded yardsticks of a GPU (a Device or its slug), or of the reference GPU; None if there are none.
-
-    Raises RecordError if the file is damaged.
-    """
-    folder = _directory(directory)
-    if device is not None:
-        path = folder / (device.slug if isinstance(device, Device) else device) / "device.json"
-        return yardsticks_from_json(read_json(path), path) if path.exists() else None
-    found = [yardsticks_from_json(read_json(path), path) for path in sorted(folder.glob("*/device.json"))]
-    return max(found, key=preference, default=None)
-
-
-def published(path: Path | None = None) -> list[Published]:
-    """The published figures, in the order of their file (up the ladder). Raises RecordError if it is damaged."""
-    path = path or RECORD_DIR / "published.json"
-    top = Fields(read_json(path), path)
-    top.choice("schema", (PUBLISHED_SCHEMA,))
-    sources = {name: Fields(item, path, f"sources.{name}") for name, item in top.object("sources").data.items()}
-    figures = []
-    for item in top.objects("figures"):
-        source = item.choice("source", tuple(sources))
-        figures.append(
-            Published(
-                label=item.text("label"),
-                rung=item.optional_integer("rung", 1),
-                entry=item.optional_text("entry"),
-                role=item.choice("role", ("kernel", "cublas")),
-                tflops=item.number("tflops"),
-                n=item.integer("n", 1),
-                gpu=item.text("gpu"),
-                dtype=item.choice("dtype", ("float32", "bfloat16")),
-                source=f"{sources[source].text('title')}, {item.text('section')}",
-                url=sources[source].text("url", r"https://.+", "an https address"),
-                note=item.optional_text("note") or "",
-            )
-        )
-    return figures
-
-
-def _directory(directory: Path | None) -> Path:
-    path = Path(directory) if directory is not None else RECORD_DIR
-    if path.exists() and not path.is_dir():
-        raise ArgumentError(f"directory {display(path)} is a file: give the folder that holds the records.")
-    return path
-
-
 def _record_files(directory: Path) -> list[Path]:
     """Files of measurements: every JSON file that lies in a device's folder and is named after a regime."""
     return sorted(path for regime in REGIMES for path in directory.glob(f"*/*_{regime}.json"))
@@ -528,7 +384,3 @@ def _order(measurement: Measurement) -> tuple:
         measurement.device.slug, measurement.rung, measurement.entry, sorted(map(str, measurement.defines.items())),
         measurement.m * measurement.n * measurement.k, measurement.regime,
     )
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

@@ -24,8 +24,9 @@ from helpers.gpu_lock import gpu_lock
 from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import display
-from helpers.records import REGIMES, Roof, load_yardsticks, three_digits, write_yardsticks
+from helpers.records import REGIMES, three_digits
 from helpers.timing import PROBES, CudaTimer, Timer
+from helpers.yardsticks import Roof, load_yardsticks, write_yardsticks
 
 RULE = "==9.0"
 SOURCE = PROBES / "wgmma_roof.cu"

@@ -12,8 +12,9 @@ from helpers.errors import RecordError
 from helpers.held_clock import recorded_clocks
 from helpers.order_speeds import find_orders
 from helpers.profile import find_profile
-from helpers.records import RECORD_DIR, Samples, find_record, load_records, load_yardsticks, write_record
+from helpers.records import RECORD_DIR, Samples, find_record, load_records, write_record
 from helpers.rungs import RUNGS, find_rung
+from helpers.yardsticks import load_yardsticks
 
 FIRST = find_record(1, 4096, 4096, 4096)
 

@@ -20,7 +20,7 @@ from helpers.models.l2 import l2_traffic
 from helpers.models.stmatrix import STORES, row_and_chunk, stmatrix_address, stmatrix_addresses
 from helpers.plots.clusters import cluster_bars, memory_bars, stmatrix_map, tile_chart
 from helpers.plots.roof import energies, energy_bars, roof_chart
-from helpers.records import Roof, Yardsticks, find_record
+from helpers.records import find_record
 from helpers.roof import SHARED_BYTES, SOURCE, STEP_FLOP, Roofs, roof_words, steps_like, timed
 from helpers.rungs import find_rung
 from helpers.sass import inner_loop, opcode_counts
@@ -28,6 +28,7 @@ from helpers.tile_events import tile_events
 from helpers.tile_order import grouped, row_major
 from helpers.timing import Burst, Turn
 from helpers.variants import variant
+from helpers.yardsticks import Roof, Yardsticks
 
 RUNG = find_rung(10)
 ROOFS = (

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.models.predict import predict
 from helpers.notebooks import read_notebook
+from helpers.published import published
 from helpers.readme import README
-from helpers.records import published
 from helpers.rungs import NOTEBOOK_DIR
 
 NUMBER = r"(?<![\w.,^*/])(\d[\d,]*(?:\.\d+)?)"

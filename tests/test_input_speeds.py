@@ -17,6 +17,7 @@ from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.input_speeds import InputSpeed, find_inputs, input_speeds, write_inputs
 from helpers.kernel import load
+from helpers.records import RECORD_DIR
 from helpers.rungs import find_rung
 from helpers.speeds import MISSING
 
@@ -164,7 +165,7 @@ def test_a_kernel_that_is_wrong_on_some_inputs_is_not_timed(on_the_cpu, inputs) 
 
 def test_records_in_the_tree_are_valid_and_of_the_current_code() -> None:
     """Measure again with `python -m helpers.input_speeds` what this names."""
-    paths = sorted(module.RECORD_DIR.glob("*/inputs/*.json"))
+    paths = sorted(RECORD_DIR.glob("*/inputs/*.json"))
     found = [module.from_json(json.loads(path.read_text()), path) for path in paths]
     stale = [f"{item.rung} {item.n}" for item in found if load(item.rung, "emulator").code_hash != item.code_hash]
     assert not stale, f"measure again: {', '.join(stale)}"

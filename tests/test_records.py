@@ -17,8 +17,10 @@ from helpers.jsonfile import format_json, write_json
 from helpers.kernel import load
 from helpers.order_speeds import find_orders
 from helpers.profile import find_profile
-from helpers.records import RECORD_DIR, Measurement, Samples, Yardsticks
+from helpers.published import published
+from helpers.records import RECORD_DIR, Measurement, Samples
 from helpers.rungs import find_rung
+from helpers.yardsticks import Roof, Yardsticks, load_yardsticks, write_yardsticks
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, 62914560, 150_000_000_000, 3201.0, 6144, "580.159.04", 700.0)
 H100 = replace(H200, name="NVIDIA H100 PCIe", sm_count=114)
@@ -165,7 +167,7 @@ def test_a_file_under_the_name_of_something_else_is_refused(tmp_path):
     """Copied or renamed by hand: its figures are not those of the GPU, kernel or size that the place says."""
     device, kernels = RECORD_DIR / "nvidia-h200", {"profile": "09_persistence.json", "orders": "08_hilbert_8192.json"}
     reads = {
-        "device.json": lambda: records.load_yardsticks("nvidia-h100", tmp_path),
+        "device.json": lambda: load_yardsticks("nvidia-h100", tmp_path),
         "clock/held.json": lambda: recorded_clocks("nvidia-h100", tmp_path),
         "profile/08_hilbert.json": lambda: find_profile(8, directory=tmp_path),
         "orders/09_persistence_4096.json": lambda: find_orders(find_rung(9), 4096, directory=tmp_path),
@@ -194,7 +196,7 @@ def test_a_long_choice_is_not_shown_whole(tmp_path):
     data["sources"]["x" * 5000] = data["sources"].pop("worklog")
     path.write_text(json.dumps(data))
     with pytest.raises(RecordError, match="but it must be 'gordic' or 'fast.cu' or 'xxx") as caught:
-        records.published(path)
+        published(path)
     assert len(str(caught.value)) < 500
 
 
@@ -325,24 +327,24 @@ def test_staleness_is_a_comparison_of_hashes():
 
 def test_yardsticks_round_trip_and_prefer_the_reference(tmp_path):
     original = Yardsticks(H200, Bandwidth(4021.5, 8_000_000_000, (1.99, 2.01)), 1980.0, "2026-11-29T12:00:00Z")
-    path = records.write_yardsticks(original, tmp_path)
+    path = write_yardsticks(original, tmp_path)
     assert path == tmp_path / "nvidia-h200" / "device.json"
-    records.write_yardsticks(replace(original, device=H100, date="2027-01-01T00:00:00Z"), tmp_path)
-    assert records.load_yardsticks(directory=tmp_path) == original
-    assert records.load_yardsticks(H100, tmp_path).device == H100
-    assert records.load_yardsticks("none", tmp_path) is None
+    write_yardsticks(replace(original, device=H100, date="2027-01-01T00:00:00Z"), tmp_path)
+    assert load_yardsticks(directory=tmp_path) == original
+    assert load_yardsticks(H100, tmp_path).device == H100
+    assert load_yardsticks("none", tmp_path) is None
     assert records.load_records(tmp_path) == [], "device.json is no measurement"
-    roofs = (records.Roof(4096, "burst", "N(0,1)", 904.1, 1702.5, None),
-             records.Roof(8192, "sustained", "zeros", 928.0, 1720.0, 455.5))
-    records.write_yardsticks(replace(original, roofs=roofs), tmp_path)
-    assert records.load_yardsticks(directory=tmp_path).roofs == roofs
+    roofs = (Roof(4096, "burst", "N(0,1)", 904.1, 1702.5, None),
+             Roof(8192, "sustained", "zeros", 928.0, 1720.0, 455.5))
+    write_yardsticks(replace(original, roofs=roofs), tmp_path)
+    assert load_yardsticks(directory=tmp_path).roofs == roofs
     damage(path, "bandwidth.gb_per_s", 0)
     with pytest.raises(RecordError, match="bandwidth.gb_per_s is 0"):
-        records.load_yardsticks(directory=tmp_path)
+        load_yardsticks(directory=tmp_path)
 
 
 def test_published_figures_have_gpu_size_type_and_source():
-    figures = records.published()
+    figures = published()
     assert len(figures) >= 17
     for figure in figures:
         assert figure.gpu.startswith("H100") and figure.n in (4096, 8192) and figure.source and figure.url
@@ -359,7 +361,7 @@ def test_damaged_published_file_is_named(tmp_path):
     path = tmp_path / "published.json"
     path.write_text((records.RECORD_DIR / "published.json").read_text().replace("0.243", "-1"))
     with pytest.raises(RecordError, match=r"figures\[0\].tflops is -1"):
-        records.published(path)
+        published(path)
 
 
 def test_recordings_in_the_tree_are_valid_and_of_the_current_code():

@@ -3,7 +3,7 @@
 import re
 
 from helpers.bugs import BUGS
-from helpers.records import published
+from helpers.published import published
 from helpers.rungs import ROOT, RUNGS
 
 SOURCES = ROOT / "docs" / "sources.md"

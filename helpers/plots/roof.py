@@ -9,9 +9,10 @@ from helpers.held_clock import Clocked
 from helpers.models.machine import Gpu
 from helpers.plots.clocks import measured_gpu, peak_words, tensor_peak
 from helpers.plots.figure import GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
-from helpers.records import Measurement, Roof, size_name, three_digits
+from helpers.records import Measurement, size_name, three_digits
 from helpers.rungs import find_rung
 from helpers.typed import typed
+from helpers.yardsticks import Roof
 
 _MARKS = {"burst": (NAVY, SKY, "o"), "sustained": (VERMILLION, YELLOW, "D")}
 _LOW, _HIGH = 1.25, 2.05   # GHz

@@ -23,16 +23,15 @@ from helpers.memory_speed import APART, LEVELS, MemorySpeed, MemorySpeeds
 from helpers.minutes import load_running
 from helpers.order_speeds import OrderSpeeds, find_orders, write_orders
 from helpers.profile import find_profile, write_profile
+from helpers.published import published
 from helpers.records import (
     RECORD_DIR,
     find_record,
-    load_yardsticks,
-    published,
     read_record,
     write_record,
-    write_yardsticks,
 )
 from helpers.rungs import find_rung
+from helpers.yardsticks import load_yardsticks, write_yardsticks
 
 GOOD = find_record(8, 4096, 4096, 4096)
 DEVICE, SLUG, DATE = GOOD.device, GOOD.device.slug, "2026-11-29T12:00:00Z"
