@@ -23,7 +23,8 @@ class Gpu:
     """One GPU. Bytes, bytes per second and hertz throughout; `None` where nobody publishes the figure.
 
     clock_hz: the highest SM clock. dense_tflops: bf16 on the tensor cores without sparsity, datasheet.
-    l2_bytes_per_clock_sm: what one SM can take in from L2 a clock.
+    l2_bytes_per_clock_sm: what the bounds reckon that one SM takes in from L2 a clock. No datasheet says; on an H200
+    helpers.memory_speed reads 44 where each SM reads elsewhere, and 89 where all read the same lines.
     l1_bytes_per_sm: L1 and shared memory together, of which shared memory can have `shared_bytes_per_sm`.
     """
 
@@ -63,7 +64,7 @@ class Gpu:
 
     @property
     def l2_bandwidth(self) -> float:
-        """Bytes per second that all SMs together can take in from L2, at the highest clock: an upper bound."""
+        """Bytes per second that the bounds reckon all SMs together take in from L2, at the highest clock."""
         return self.sm_count * self.l2_bytes_per_clock_sm * self.clock_hz
 
     @property

@@ -45,7 +45,7 @@ _TILES = (SKY, YELLOW)   # the actions of a tile, in turn
 def cluster_bars(steps: Sequence[ClusterStep], gpu: Gpu = H200, title: str = "") -> Picture:
     """A bar for each cluster: what a CTA fetches from L2 per clock, A and B, if the tensor cores never wait.
 
-    The dashed line is what an SM can take in.
+    The dashed line is what the bounds reckon that an SM takes in.
     """
     require_some("steps", steps, most=20)
     heading = title or "Bytes from L2 for each clock and SM, if the tensor cores never wait"
@@ -68,14 +68,14 @@ def cluster_bars(steps: Sequence[ClusterStep], gpu: Gpu = H200, title: str = "")
         axes.set_yticks(range(len(steps)), [step.name for step in steps])
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("bytes a clock and SM")
-        words = f"dashed: an SM takes in {gpu.l2_bytes_per_clock_sm} at most"
+        words = f"dashed: the {gpu.l2_bytes_per_clock_sm} that bounds reckon with"
         picture.text(0.97, 1 - 0.5 / height, words, ha="right", va="center", fontsize=10.5)
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
         parts = "; ".join(
             f"{step.name}: A {step.fetched_a / step.clocks:.0f} and B {step.fetched_b / step.clocks:.0f}, together "
             f"{step.bytes_per_clock:.0f}" for step in steps
         )
-        picture.alt = f"{heading}. {parts}. An SM takes in {gpu.l2_bytes_per_clock_sm} bytes a clock at most."
+        picture.alt = f"{heading}. {parts}. The bounds reckon with {gpu.l2_bytes_per_clock_sm} bytes a clock."
     return picture
 
 
