@@ -33,11 +33,10 @@ from helpers.gpu_lock import gpu_lock
 from helpers.intervals import median
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
-from helpers.records import REGIMES, Measurement, Samples, find_record, size_name
+from helpers.records import Measurement, Samples, find_record, require_regime, size_name
 from helpers.rungs import Rung, find_rung
 from helpers.timing import CudaTimer, Launch, Timer, Turn
 from helpers.verify import FILLING, check, verify
-from helpers.words import short
 
 BURST_ROUNDS, SUSTAINED_ROUNDS = 9, 6
 BURST_LAUNCHES = 16
@@ -480,8 +479,7 @@ def shape(size: int | tuple[int, int, int]) -> tuple[int, int, int]:
 
 def check_options(regime: str, rounds: int | None, rest_s: float, turn_s: float) -> None:
     """Raises ArgumentError for a regime or a number that makes no measurement."""
-    if not isinstance(regime, str) or regime not in REGIMES:
-        raise ArgumentError(f"regime {short(regime)} is not known: give 'burst' or 'sustained'.")
+    require_regime(regime)
     if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
         raise ArgumentError(f"rounds is {rounds!r}: it must be an integer of at least 1 (9 give a 95% interval).")
     if not _is_real(rest_s) or not 0 <= rest_s <= 60:

@@ -24,7 +24,7 @@ from helpers.errors import BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
-from helpers.records import REGIMES, Measurement, device_from_json, record_folder
+from helpers.records import REGIMES, Measurement, device_from_json, record_folder, require_regime
 from helpers.rungs import Rung, find_rung
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text
@@ -92,7 +92,11 @@ def clocked_kernel(own: Kernel, clocks: Any) -> Kernel:
 
 
 def measure_clock(rung: str | int | Rung, n: int, regime: str, timer: CudaTimer | None = None) -> HeldClock:
-    """Measure it at M = N = K = n. Takes about three seconds. Raises BackendError without a GPU that runs the rung."""
+    """Measure it at M = N = K = n. Takes about three seconds.
+
+    Raises ArgumentError for another regime, BackendError without a GPU that runs the rung.
+    """
+    require_regime(regime)
     own = load(rung, "cuda")
     A, B = random_matrix(n, n, 0, "cuda"), random_matrix(n, n, 1, "cuda")
     with gpu_lock():

@@ -35,7 +35,16 @@ from helpers.errors import ArgumentError, RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.progress import CountedTimer, Progress, duration
-from helpers.records import RECORD_DIR, REGIMES, Measurement, file_name, read_record, size_name, write_record
+from helpers.records import (
+    RECORD_DIR,
+    REGIMES,
+    Measurement,
+    file_name,
+    read_record,
+    require_regime,
+    size_name,
+    write_record,
+)
 from helpers.roof import RULE as ROOF_RULE
 from helpers.roof import measure_roofs
 from helpers.rungs import RUNGS, Rung, find_rung
@@ -101,8 +110,7 @@ def plan_jobs(
     jobs: list[Job] = []
     rungs, regimes = tuple(rungs), tuple(regimes)
     for regime in regimes:
-        if regime not in REGIMES:
-            raise ArgumentError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
+        require_regime(regime)
     for size in sizes:
         entries = []
         for rung in rungs:

@@ -18,6 +18,7 @@ from helpers.errors import ArgumentError, RecordError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.rungs import RUNGS, Rung, find_rung
+from helpers.words import short
 
 SCHEMA = "hopper-matmul/measurement/1"
 RECORD_DIR = Path(__file__).resolve().parent / "records"
@@ -149,6 +150,12 @@ class OfDevice(Protocol):
 def preference(record: OfDevice) -> tuple[bool, str]:
     """Of several records the one to show has the greatest: that of the reference GPU, of these the newest."""
     return REFERENCE_DEVICE in record.device.name, record.date
+
+
+def require_regime(regime: Any) -> None:
+    """Raises ArgumentError for anything but 'burst' and 'sustained'."""
+    if not isinstance(regime, str) or regime not in REGIMES:
+        raise ArgumentError(f"regime {short(regime)} is not known: give 'burst' or 'sustained'.")
 
 
 def three_digits(value: float) -> str:

@@ -24,7 +24,7 @@ from helpers.gpu_lock import gpu_lock
 from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import display
-from helpers.records import REGIMES, three_digits
+from helpers.records import require_regime, three_digits
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.yardsticks import Roof, load_yardsticks, write_yardsticks
 
@@ -129,10 +129,9 @@ def timed(
 ) -> tuple[float, Sequence[Telemetry]]:
     """Milliseconds a launch, and NVML's readings: the median of three bursts, or of a turn of two seconds.
 
-    begin: called when the GPU is warm, just before the launches that count.
+    begin: called when the GPU is warm, just before the launches that count. Raises ArgumentError for another regime.
     """
-    if regime not in REGIMES:
-        raise BackendError(f"regime {regime!r} is not known: give 'burst' or 'sustained'.")
+    require_regime(regime)
     warm = timer.burst(launch, 1, 0.0, SPIN_MS)
     if regime == "burst":
         begin()

@@ -145,6 +145,8 @@ def test_the_clock_is_cycles_over_nanoseconds():
     assert clock_of(noted) == pytest.approx(5000 * 1e3 / 3000)
     with pytest.raises(BackendError, match="No CTA"):
         clock_of(np.zeros(8, np.uint64))
+    with pytest.raises(ArgumentError, match="regime 'fast'"):
+        held_clock.measure_clock(7, 4096, "fast")
 
 
 @pytest.mark.parametrize("rung", RUNGS[5:], ids=lambda rung: rung.name)
