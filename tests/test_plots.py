@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from picture_checks import MIN_CONTRAST, contrast, lightness, luminance, require_legible
 from PIL import Image
 
@@ -163,6 +164,25 @@ def test_roofline_labels_find_room(seed):
     rng = random.Random(seed)
     some = [RooflinePoint(f"{i} register tiling", 10 ** rng.uniform(1, 2), 10 ** rng.uniform(0, 2.5)) for i in range(8)]
     assert figure.overlaps(roofline(roofs(H200), some, H200.dense_tflops)) == []
+
+
+def test_no_leader_crosses_a_roof():
+    """Rungs 1 and 6 lie in the wedge between the roofs of L2 and HBM, which has room for a figure but for no name."""
+    points = [RooflinePoint("01_coalescing", 0.67, 5.37), RooflinePoint("06_wgmma", 63, 691)]
+    picture = roofline(roofs(H200), points, H200.dense_tflops)
+    notes = picture.axes[0].texts
+    assert [note.get_text() for note in notes] == ["5.37", "691"]
+    assert all(note.arrow_patch is None for note in notes)
+    names = [text.get_text() for text in picture.legends[-1].get_texts()]
+    assert names == ["01_coalescing", "06_wgmma"]
+
+
+@pytest.mark.parametrize(("end", "crossed"), [((600, 500), True), ((600, 420), False), ((395, 520), False)])
+def test_leaders_that_cross_a_line_are_found(end, crossed):
+    line = figure._dense(np.array([[0.0, 450.0], [1000.0, 470.0]]))
+    box = Bbox.from_extents(end[0], end[1] - 10, end[0] + 80, end[1] + 10)
+    mark = np.array([400.0, 400.0 if end[0] == 600 else 560.0])
+    assert figure._crosses(line, mark, box, 6.0) is crossed
 
 
 def test_ladder_compares_like_with_like():
