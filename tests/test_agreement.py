@@ -118,7 +118,7 @@ def test_the_second_recording_is_no_source_of_figures(tmp_path) -> None:
 
 
 def test_the_two_committed_recordings_agree() -> None:
-    """The goal of issue 6. A kernel that was changed has to be recorded twice."""
+    """A kernel that was changed has to be recorded twice."""
     if not SECOND.is_dir():
         pytest.skip("the ladder was not recorded a second time")
     found = pairs(RECORD_DIR, SECOND)
