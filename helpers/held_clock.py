@@ -9,6 +9,7 @@ lies between. The clock is the sum of the cycles over the sum of the nanoseconds
 under the power cap it goes up and down too much for one launch to tell.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -31,7 +32,6 @@ from helpers.variants import save_text
 
 SCHEMA = "hopper-matmul/held-clock/1"
 TURN_S = 2.0
-MOST_CTAS = 1 << 16
 
 _NOTES = PROBES / "note_time.cuh"
 _KERNEL = 'extern "C" __global__'
@@ -87,7 +87,7 @@ def clocked_kernel(own: Kernel, clocks: Any) -> Kernel:
     """
     file = save_text(clocked_text(own.source), f"clocked_{own.rung.name}")
     kernel = Kernel(own.rung, own._implementation, own.entry, {}, file)
-    kernel.extra_arguments = (clocks,)
+    kernel.extra_arguments, kernel.sms = (clocks,), own.sms
     return kernel
 
 
@@ -108,8 +108,9 @@ def held_mhz(own: Kernel, A: Any, B: Any, regime: str, timer: Timer) -> float:
     """The clock within a kernel on the GPU, MHz, over a burst after a second of rest or a turn when it is warm."""
     import cupy
 
-    clocks = cupy.zeros(4 * MOST_CTAS, cupy.uint64)
-    launch = clocked_kernel(own, clocks).prepared(A, B, empty_matrix(A.shape[0], B.shape[1], "cuda"))
+    m, n = A.shape[0], B.shape[1]
+    clocks = cupy.zeros(4 * math.prod(own.rung.grid(m, n, own.sms)), cupy.uint64)
+    launch = clocked_kernel(own, clocks).prepared(A, B, empty_matrix(m, n, "cuda"))
     ms = timer.burst(launch, 1, 0.0, SPIN_MS).ms
     if regime == "burst":
         clocks.fill(0)
@@ -129,18 +130,24 @@ def clock_of(noted: Any) -> float:
 
 
 def with_clocks(measurements: Iterable[Measurement], directory: Path | None = None) -> list[Clocked]:
-    """Each measurement with its kernel's clock: measured now for a live one, else as recorded for the same code."""
-    found = []
-    for item in measurements:
-        if item.source == "live":
-            found.append(Clocked(item, measure_clock(item.rung, item.n, item.regime).mhz))
-            continue
-        fitting = [
-            clock.mhz for clock in recorded_clocks(item.device.slug, directory)
-            if (clock.rung, clock.code_hash, clock.n, clock.regime) == (item.rung, item.code_hash, item.n, item.regime)
-        ]
-        found.append(Clocked(item, fitting[-1] if fitting else None))
-    return found
+    """Each measurement with its kernel's clock: measured now for a live one, else as recorded for the same code.
+
+    It is None for sizes other than M = N = K, and for a live measurement of other code than the rung's own.
+    """
+    return [Clocked(item, _mhz(item, directory)) for item in measurements]
+
+
+def _mhz(item: Measurement, directory: Path | None) -> float | None:
+    if not item.m == item.n == item.k:
+        return None
+    if item.source == "live":
+        own = load(item.rung).code_hash == item.code_hash
+        return measure_clock(item.rung, item.n, item.regime).mhz if own else None
+    fitting = [
+        clock.mhz for clock in recorded_clocks(item.device.slug, directory)
+        if (clock.rung, clock.code_hash, clock.n, clock.regime) == (item.rung, item.code_hash, item.n, item.regime)
+    ]
+    return fitting[-1] if fitting else None
 
 
 def clock_path(slug: str, directory: Path | None = None) -> Path:

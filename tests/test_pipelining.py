@@ -174,6 +174,15 @@ def test_clocks_are_kept_by_code(tmp_path):
         recorded_clocks(record.device.slug, tmp_path)
 
 
+def test_a_clock_is_only_that_of_the_same_product_and_code(monkeypatch):
+    record = find_record(7, 4096, 4096, 4096)
+    live = replace(record, source="live")
+    other = [replace(record, m=512), replace(live, m=512), replace(live, code_hash="0" * 16)]
+    clock = HeldClock(record.rung, record.code_hash, 4096, "burst", 1600.0, record.date)
+    monkeypatch.setattr(held_clock, "measure_clock", lambda rung, n, regime: clock)
+    assert [item.mhz for item in with_clocks([live, *other])] == [1600.0, None, None, None]
+
+
 def test_clocks_measured_before_ctrl_c_are_kept(tmp_path, monkeypatch, capsys):
     record, asked = find_record(7, 4096, 4096, 4096), []
 
