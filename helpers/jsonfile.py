@@ -194,6 +194,13 @@ class Fields:
             self.fail(key, f"is {_kind(value)}", needed)
         return value
 
+    def boolean(self, key: str) -> bool:
+        """True or False."""
+        value = self.take(key, "true or false")
+        if not isinstance(value, bool):
+            self.fail(key, f"is {_kind(value)}", "true or false")
+        return value
+
     def integer(self, key: str, least: int = 0) -> int:
         """An integer of at least `least`."""
         needed = f"an integer of at least {least}"

@@ -168,11 +168,10 @@ def _from_json(data: Any, path: Path) -> list[Running]:
     top.choice("schema", (SCHEMA,))
     found = []
     for item in top.objects("machines"):
-        item.choice("measured", (True, False))
         parts = {part: item.object(part) for part in ("seconds", "first")}
         seconds = {part: {name: fields.number(name) for name in fields.data} for part, fields in parts.items()}
         date = item.text("date", r".*", "a date, or nothing")
-        found.append(Running(item.text("machine"), **seconds, measured=item.data["measured"], date=date))
+        found.append(Running(item.text("machine"), **seconds, measured=item.boolean("measured"), date=date))
     return found
 
 

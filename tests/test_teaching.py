@@ -143,8 +143,10 @@ def test_what_is_no_run_is_refused_in_a_sentence(tmp_path, capsys, text, says):
 
 def test_a_damaged_file_of_seconds_is_named(tmp_path):
     path = tmp_path / "running.json"
-    path.write_text('{"schema": 1, "machines": [{"machine": "x", "date": "", "measured": 1}]}')
-    with pytest.raises(RecordError, match=r"running.json"):
+    path.write_text(
+        '{"schema": 1, "machines": [{"machine": "x", "date": "", "measured": 1, "seconds": {}, "first": {}}]}'
+    )
+    with pytest.raises(RecordError, match=r"running.json: machines\[0\].measured is 1, but it must be true or false"):
         load_running(path)
 
 
