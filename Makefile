@@ -23,7 +23,7 @@ ladder: notebooks  ## draw build/ladder.png
 	MPLBACKEND=Agg $(PY) -m helpers plot --output build/ladder.png
 
 test: setup  ## run the tests; needs no GPU
-	MPLBACKEND=Agg $(PY) -m pytest
+	MPLBACKEND=Agg $(PY) -m pytest -n auto --dist loadfile
 
 soak: setup  ## run kernels and planted bugs under many random schedules, all mutants, all kinds of pictures (half an hour)
 	$(PY) -m helpers.soak

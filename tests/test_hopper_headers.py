@@ -73,10 +73,13 @@ def _squeezed(text: str) -> str:
 
 
 def twin_text() -> str:
-    """The twin with the emulator's headers of the same purpose, which it includes."""
+    """The twin with the emulator's headers of the same purpose, which it includes; without destructors, which tell the
+    C++ compiler how a parameter is passed.
+    """
     text = TWIN.read_text(encoding="utf-8")
     parts = re.findall(r'#include "(emulator/hopper_\w+\.h)"', text)
-    return "\n".join([text, *((INCLUDE / part).read_text(encoding="utf-8") for part in parts)])
+    whole = "\n".join([text, *((INCLUDE / part).read_text(encoding="utf-8") for part in parts)])
+    return re.sub(r"\n *~\w+\(\) \{\}.*", "", whole)
 
 
 needs_both = pytest.mark.skipif(not (HEADER.exists() and TWIN.exists()), reason="hopper.cuh is not written yet")

@@ -195,6 +195,6 @@ def test_half_of_the_change_and_too_much_of_it_are_refused():
     store, read = solution_of(exercise)
     assert "the result is wrong" in exercise.judge([store]).words
     assert "the result is wrong" in exercise.judge([read]).words
-    assert "gone from A too" in exercise.judge({"SWIZZLE": 0}).words
-    assert "still change places" in exercise.judge({"SWIZZLE": 2}).words
+    assert "gone from A too" in exercise.judge([("#define SWIZZLE 1", "#define SWIZZLE 0")]).words
+    assert "still change places" in exercise.judge([("#define SWIZZLE 1", "#define SWIZZLE 2")]).words
     assert "line" in exercise.judge([store, read, ("chunk ^ row % 8", "chunk ^ row % 2")]).words

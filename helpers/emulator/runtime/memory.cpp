@@ -41,8 +41,9 @@ int Ranges::nearest(uint64_t address) const {
 Memory::Memory(const LaunchSpec& spec, bool exact) {
     std::vector<int> order(spec.buffer_count);
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return spec.buffers[a].host < spec.buffers[b].host; });
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+        return std::pair(spec.buffers[a].host, a) < std::pair(spec.buffers[b].host, b);
+    });
 
     std::vector<size_t> region_of(spec.buffer_count);
     for (int i : order) {

@@ -37,14 +37,11 @@ void Reports::merge(const Reports& other) {
 }
 
 void Reports::list(int64_t last_cta, std::vector<Report>& reports, std::vector<WarpState>& states) const {
-    std::vector<const Entry*> entries;
+    std::multimap<std::pair<int64_t, int64_t>, const Entry*> entries;   // keeps the order of equals
     for (const auto& [key, entry] : entries_) {
-        if (entry.cta <= last_cta) entries.push_back(&entry);
+        if (entry.cta <= last_cta) entries.emplace(std::pair(entry.cta, entry.order), &entry);
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) {
-        return std::tie(a->cta, a->order) < std::tie(b->cta, b->order);
-    });
-    for (const Entry* entry : entries) {
+    for (const auto& [when, entry] : entries) {
         Report report = entry->report;
         report.count = 0;
         for (const auto& [cta, count] : entry->counts) report.count += cta <= last_cta ? count : 0;
