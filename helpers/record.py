@@ -49,6 +49,7 @@ from helpers.roof import RULE as ROOF_RULE
 from helpers.roof import measure_roofs
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.timing import CudaTimer
+from helpers.words import plural
 from helpers.yardsticks import Yardsticks, load_yardsticks, write_yardsticks
 
 TWIN_LIMIT = 4096   # the uncoalesced twin takes seconds a launch at 8192
@@ -287,7 +288,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.list:
         for job in jobs:
             print(job.name)
-    print(f"{len(jobs)} measurements, about {duration(total)} if none is current", flush=True)
+    print(f"{plural(len(jobs), 'measurement')}, about {duration(total)} if none is current", flush=True)
     if options.list:
         return 0
     info = device.require_device("The ladder can only be recorded on a GPU")
@@ -327,7 +328,7 @@ def _run(options: argparse.Namespace) -> int:
         finally:
             progress.close()
     if failed:
-        print(f"error: {failed} of {len(jobs)} measurements failed, see above", file=sys.stderr)
+        print(f"error: {failed} of {plural(len(jobs), 'measurement')} failed, see above", file=sys.stderr)
     return 1 if failed else 0
 
 
