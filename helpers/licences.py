@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError
-from helpers.files import read_text, write_whole
+from helpers.files import read_text
+from helpers.page import page_main
 from helpers.rungs import ROOT
 
 DOCUMENT = ROOT / "docs" / "licences.md"
@@ -126,19 +126,10 @@ def document() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if the page is out of date (--check) or cannot be made."""
-    parser = Parser(prog="python -m helpers.licences", description="The page about the licences of the packages.")
-    parser.add_argument("--check", action="store_true", help="change nothing")
-    parser.add_argument("--file", type=Path, default=DOCUMENT, help="default: docs/licences.md")
-    options = parser.parse_args(arguments)
-    return guarded(lambda: _update(options.file, options.check))
-
-
-def _update(file: Path, check: bool) -> int:
-    if not check:
-        write_whole(file, document())
-    elif not file.is_file() or file.read_bytes() != document().encode():
-        return fail(f"{file.name} is not what the lock files and packages say: run `python -m helpers.licences`.")
-    return 0
+    return page_main(
+        "helpers.licences", "The page about the licences of the packages.", DOCUMENT, document,
+        "the lock files and packages say", arguments,
+    )
 
 
 if __name__ == "__main__":

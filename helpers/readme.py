@@ -22,6 +22,7 @@ from helpers.minutes import NO_GPU, Running, in_fives, load_running, minutes
 from helpers.published import Published, published
 from helpers.records import REFERENCE_DEVICE, Measurement
 from helpers.rungs import ROOT, RUNGS, Rung
+from helpers.words import rounded
 
 README, WORKSHOP, LADDER = ROOT / "README.md", ROOT / "docs" / "workshop.md", ROOT / "docs" / "ladder.svg"
 SIZES = (4096, 8192)
@@ -42,7 +43,7 @@ def results() -> str:
                 record = _record(rung, entry, size)
                 if record:
                     used.append(record)
-                cells += [_tflops(record.tflops), _ratio(record)] if record else [NONE, NONE]
+                cells += [rounded(record.tflops), _ratio(record)] if record else [NONE, NONE]
             cells.append(_published(rung, entry, figures))
             rows.append(f"| {rung.number} | {name} | " + " | ".join(cells) + " |")
     return "\n".join([*rows, "", _provenance(used)])
@@ -181,10 +182,6 @@ def _record(rung: Rung, entry: str, size: int) -> Measurement | None:
         return None
 
 
-def _tflops(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def _ratio(record: Measurement) -> str:
     interval = record.ratio_interval
     values = (record.ratio, interval.low, interval.high)
@@ -194,7 +191,7 @@ def _ratio(record: Measurement) -> str:
 
 def _published(rung: Rung, entry: str, figures: Iterable[Published]) -> str:
     mine = [
-        f"{_tflops(figure.tflops)} ({figure.gpu}, {figure.dtype})"
+        f"{rounded(figure.tflops)} ({figure.gpu}, {figure.dtype})"
         for figure in figures
         if figure.rung == rung.number and figure.n == 4096 and (figure.entry or rung.entry) == entry
     ]

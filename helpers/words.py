@@ -6,6 +6,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + "s" * bool(count != 1)
 
 
+def rounded(tflops: float) -> str:
+    """A speed with three digits at most: 0.498, 5, 39.6, 804."""
+    return f"{tflops:.0f}" if tflops >= 100 else f"{tflops:.3g}"
+
+
 def short(value: object, most: int = 60) -> str:
     """A value as Python writes it, in one line of at most so many letters."""
     try:

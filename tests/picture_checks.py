@@ -141,6 +141,17 @@ def alt_problems(alt: str, figures: list[str]) -> Iterator[str]:
         yield f"its alt text leaves out {', '.join(missing)}"
 
 
+def require_drawn(draw: Callable[[], Figure], *sentences: str) -> Figure:
+    """Draw a picture: in time, small, without overlaps, and with these sentences in its alt text."""
+    start = time.process_time()
+    picture = draw()
+    data = figure.png(picture)
+    assert time.process_time() - start < 3 and len(data) < 200_000
+    assert figure.overlaps(picture) == []
+    assert all(sentence in picture.alt for sentence in sentences), picture.alt
+    return picture
+
+
 def require_legible(draw: Callable[[], Figure], sentences: Sequence[str] = ()) -> None:
     """Draw a picture and fail with all that is wrong with it, or with a sentence that its alt text lacks."""
     start = time.process_time()

@@ -10,6 +10,7 @@ from html import escape
 from helpers.errors import ArgumentError
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION
 from helpers.plots.ladder import RUNG_NAMES, TARGET, TWIN, LadderPoint
+from helpers.words import rounded
 
 WIDTH, HEIGHT = 920, 430
 LEFT, RIGHT, TOP, BOTTOM = 62, 904, 66, 366   # of the plot, pixels
@@ -48,7 +49,7 @@ def ladder_svg(points: Sequence[LadderPoint], cublas: float | None, words: str) 
         x, y = _x(item.rung_number), _y(item.tflops)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{NAVY}" stroke="{INK}"/>')
         at, anchor = (x + 8, "end") if item.tflops < SLOW else (x, "middle")
-        parts.append(_text(at, _label_y(item, published), _digits(item.tflops), anchor, weight="bold"))
+        parts.append(_text(at, _label_y(item, published), rounded(item.tflops), anchor, weight="bold"))
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
@@ -60,8 +61,8 @@ def ladder_svg(points: Sequence[LadderPoint], cublas: float | None, words: str) 
 def alt(points: Sequence[LadderPoint], cublas: float | None) -> str:
     """The picture in words: the recorded figures rung by rung."""
     recorded = sorted((item for item in points if item.kind == "recorded"), key=lambda item: item.rung_number)
-    steps = ", ".join(f"{_name(item.rung_number)} {_digits(item.tflops)}" for item in recorded)
-    beside = f"; cuBLAS {_digits(cublas)}" if cublas else ""
+    steps = ", ".join(f"{_name(item.rung_number)} {rounded(item.tflops)}" for item in recorded)
+    beside = f"; cuBLAS {rounded(cublas)}" if cublas else ""
     return f"TFLOP/s of the rungs at N = 4096, recorded: {steps}{beside}; published aim {TARGET:.0f}."
 
 
@@ -101,7 +102,7 @@ def _legend(cublas: float | None) -> list[str]:
         (_stroke(x, x + 24, y + 2 * row, INK, 1.5, "2 4"), f"published aim: {TARGET:.0f}, H100 SXM"),
     ]
     if cublas:
-        words = f"cuBLAS in the same rounds: {_digits(cublas)}"
+        words = f"cuBLAS in the same rounds: {rounded(cublas)}"
         entries.append((_stroke(x, x + 24, y + 3 * row, VERMILLION, 3), words))
     labels = [_text(x + 34, y + row * place + 5, words, "start") for place, (_, words) in enumerate(entries)]
     return [*(mark for mark, _ in entries), *labels]
@@ -128,7 +129,3 @@ def _text(
 
 def _name(number: int) -> str:
     return "1 uncoalesced" if number == TWIN else f"{number} {RUNG_NAMES[number - 1]}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
