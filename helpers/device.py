@@ -64,7 +64,7 @@ class Device:
         return slug(self.name)
 
     def meets(self, rule: str) -> bool:
-        """Whether its compute capability fits a rule, `'>=7.0'` or `'==9.0'`."""
+        """Whether its compute capability fits a rule, `'>=7.5'` or `'==9.0'`."""
         major, minor = (int(part) for part in self.compute_capability.split("."))
         return meets(rule, (major, minor))
 

@@ -109,26 +109,26 @@ def _probe(driver: Any) -> Probe:
 
 
 def meets(rule: str, capability: tuple[int, int]) -> bool:
-    """Whether a compute capability fits a rung's rule, `">=7.0"` or `"==9.0"`."""
+    """Whether a compute capability fits a rung's rule, `">=7.5"` or `"==9.0"`."""
     major, minor = (int(part) for part in rule[2:].split("."))
     return capability == (major, minor) if rule.startswith("==") else capability >= (major, minor)
 
 
 def rule_words(rule: str) -> str:
-    """A rung's rule in words: `"7.0 or newer"`, `"exactly 9.0 (Hopper)"`."""
+    """A rung's rule in words: `"7.5 or newer"`, `"exactly 9.0 (Hopper)"`."""
     return f"exactly {rule[2:]} (Hopper)" if rule.startswith("==") else f"{rule[2:]} or newer"
 
 
 def unfit(name: str, rule: str, gpu: Gpu) -> str:
     """Why a GPU cannot run the rung of this name and rule, a sentence without its full stop; "" if it can."""
+    try:
+        _ = gpu.architecture
+    except BackendError as error:   # NVRTC has dropped the card, or is not there: so it is with every rung
+        return str(error).rpartition(": ")[0]
     if not meets(rule, gpu.capability):
         major, minor = gpu.capability
         needed = rule_words(rule)
         return f"{name} needs a GPU of compute capability {needed}, and {gpu.name} has {major}.{minor}"
-    try:
-        _ = gpu.architecture
-    except BackendError as error:   # NVRTC has dropped the card, or is not there
-        return str(error).rpartition(": ")[0]
     return ""
 
 

@@ -1,6 +1,6 @@
 """How fast all SMs of this GPU together read shared memory, L2 and HBM: the measured part of the memory pyramid.
 
-    python -m helpers.memory_speed        records it in records/<device>/memory.json, on any GPU (about ten seconds)
+    python -m helpers.memory_speed        records it in records/<device>/memory.json, on any GPU that runs rung 1 (10 s)
 
 The probe (helpers/probes/memory_speed.cu) reads and adds up, on every SM. Its sums are checked: a memory whose bytes
 did not all come has no speed. L2 is read twice. Once each SM is somewhere else; once all are at the same place at about
@@ -29,7 +29,7 @@ from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.typed import typed
 
 SCHEMA = "hopper-matmul/memory/1"
-RULE = ">=7.0"
+RULE = ">=7.5"   # the oldest that NVRTC 13 compiles for
 SOURCE = PROBES / "memory_speed.cu"
 THREADS = 1024                 # as the probe has them
 BLOCK_CHUNKS = THREADS * 8     # chunks of 16 bytes that a CTA reads at once

@@ -54,7 +54,7 @@ class Rung:
     multiples: (M, N, K) must be multiples of these (1 = any size).
     alignment: bytes; the base address of each matrix must be a multiple of it.
     shared_bytes: dynamic shared memory per CTA (static shared memory is in the kernel itself).
-    compute_capability: a rule, `'>=7.0'` or `'==9.0'`.
+    compute_capability: a rule, `'>=7.5'` or `'==9.0'`.
     maps: which of A, B and C the kernel gets as tensor maps.
     stages: steps along K that are in shared memory at once.
     cluster: CTAs of a cluster, whose tiles lie one below the other in C.
@@ -74,7 +74,7 @@ class Rung:
     multiples: tuple[int, int, int] = (1, 1, 1)
     alignment: int = 2
     shared_bytes: int = 0
-    compute_capability: str = ">=7.0"
+    compute_capability: str = ">=7.5"   # the oldest that NVRTC 13 compiles for
     entry: str = "matmul"
     twins: tuple[str, ...] = field(default=())
     maps: Maps = Maps()

@@ -97,8 +97,8 @@ def test_peaks_of_unknown_chips_units_and_clocks_are_refused():
 
 @pytest.mark.parametrize(
     ("rule", "capability", "fits"),
-    [(">=7.0", "9.0", True), (">=7.0", "7.0", True), (">=9.0", "8.9", False), ("==9.0", "9.0", True),
-     ("==9.0", "10.0", False), (">=9.0", "12.0", True), (">=7.0", "6.1", False)],
+    [(">=7.5", "9.0", True), (">=7.5", "7.5", True), (">=9.0", "8.9", False), ("==9.0", "9.0", True),
+     ("==9.0", "10.0", False), (">=9.0", "12.0", True), (">=7.5", "7.0", False)],
 )
 def test_rules(rule, capability, fits):
     assert Device("NVIDIA X", capability, 1).meets(rule) is fits

@@ -325,7 +325,7 @@ def test_architecture_is_the_cards_own():
 
 
 def test_rules():
-    assert meets(">=7.0", (7, 5)) and meets(">=7.0", (12, 0)) and not meets(">=7.0", (6, 1))
+    assert meets(">=7.5", (7, 5)) and meets(">=7.5", (12, 0)) and not meets(">=7.5", (7, 0))
     assert meets("==9.0", (9, 0)) and not meets("==9.0", (10, 0)) and not meets("==9.0", (8, 9))
 
 

@@ -7,12 +7,15 @@ import pytest
 from helpers import gpu
 from helpers.benchmark import benchmark
 from helpers.cli import main
-from helpers.cuda import compile_cubin, compile_report
+from helpers.cuda import compile_cubin, compile_report, supported_architectures
+from helpers.device import Device
 from helpers.errors import BackendError
 from helpers.gpu import Gpu, Probe
 from helpers.kernel import load
 from helpers.machine import Machine, machine
-from helpers.rungs import RUNGS, find_rung
+from helpers.memory_speed import RULE, SOURCE
+from helpers.models.machine import H200, gpu_for
+from helpers.rungs import ROOT, RUNGS, find_rung
 from helpers.timing import PROBES
 from helpers.verify import Verification
 
@@ -93,6 +96,31 @@ def test_a_rung_runs_live_or_on_the_emulator_with_the_reason(use_card, rung, cap
     assert load(rung, "emulator").why_emulated == "", "who asks for the emulator gets no reason"
     with pytest.raises(BackendError, match=rf"{card.name}.*: use the emulator"):
         load(rung, "cuda")
+
+
+@pytest.mark.parametrize(("rung", "capability"), CASES, ids=name_of)
+def test_the_rule_that_is_listed_is_what_runs(rung, capability):
+    """`helpers list`, `gpu_for` and whatever else asks the rule say the same as what `load` does."""
+    assert gpu.meets(rung.compute_capability, capability) == (rung.number in LIVE[capability])
+
+
+def test_the_oldest_card_is_the_oldest_that_the_compiler_knows():
+    """NVRTC 13 has dropped Volta: neither a rung nor the memory probe compiles for it, and no rule promises it."""
+    oldest = "{}.{}".format(*divmod(min(supported_architectures()), 10))
+    assert oldest == "7.5"
+    assert {rung.compute_capability for rung in RUNGS if rung.number in CUDA_CORES} == {RULE} == {f">={oldest}"}
+    assert f"Turing, Ampere, Ada: compute capability {oldest} to 8.9" in (ROOT / "README.md").read_text()
+    assert f"Rungs 1 to 4 run from {oldest} on" in (ROOT / "docs" / "glossary.md").read_text()
+    for path in (SOURCE, *(find_rung(number).path for number in CUDA_CORES)):
+        compile_cubin(path, {}, "sm_75")
+    with pytest.raises(BackendError, match="does not take the options for sm_70"):
+        compile_cubin(find_rung(1).path, {}, "sm_70")
+
+
+def test_bounds_are_not_those_of_a_card_that_runs_no_rung(monkeypatch):
+    v100 = Device(CARDS[7, 0], "7.0", 80, 1530.0, 6 << 20, 16 << 30, 877.0, 4096)
+    monkeypatch.setattr("helpers.models.machine.device_info", lambda: v100)
+    assert {gpu_for(rung.compute_capability) for rung in RUNGS} == {H200}
 
 
 @pytest.mark.parametrize("capability", SENTENCES, ids=name_of)

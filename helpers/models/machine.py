@@ -144,7 +144,7 @@ def gpu_of(device: Device) -> Gpu:
 
 
 def gpu_for(rule: str) -> Gpu:
-    """The GPU that a kernel is measured on here: this machine's if it fits the rule, `'>=7.0'` or `'==9.0'`.
+    """The GPU that a kernel is measured on here: this machine's if it fits the rule, `'>=7.5'` or `'==9.0'`.
 
     Else the H200, whose recordings are shown then; also if the driver does not report enough.
     """
