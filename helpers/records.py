@@ -343,7 +343,7 @@ def find_record(
 ) -> Measurement | None:
     """The newest recording of a kernel at a size, of the reference GPU if there is one, or None.
 
-    code_hash: only a recording of this very code; without it any, with `stale` unknown and left False.
+    code_hash: only a recording of this very code; without it any, whose `stale` only `with_staleness` finds out.
     Raises RecordError if nothing fits and a file of that very name is damaged.
     """
     wanted = find_rung(rung)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from helpers import cli
 from helpers.cli.commands import small_size
 from helpers.errors import BackendError, RecordError
+from helpers.gpu import Probe
 from helpers.rungs import ROOT, RUNGS, find_rung
 
 bf16 = ml_dtypes.bfloat16
@@ -251,6 +253,36 @@ def test_bench_goes_on_after_a_rung_without_a_recording(capsys, benchmark):
     printed = capsys.readouterr()
     assert [row["rung"] for row in json.loads(printed.out)] == [rung.name for rung in RUNGS[1:]]
     assert printed.err == "There is no recording for this code.\n"
+
+
+@pytest.fixture
+def changed_since(monkeypatch, tmp_path):
+    """The recordings of rung 3 as if its kernel had been another one when it was measured."""
+    from helpers import records
+
+    monkeypatch.setattr("helpers.kernel.gpu.probe", lambda: Probe(None, "No NVIDIA driver was found."))
+    folder = tmp_path / "records"
+    shutil.copytree(records.RECORD_DIR, folder)
+    for path in folder.glob("*/03_*_burst.json"):
+        text = json.loads(path.read_text())
+        path.write_text(json.dumps(text | {"code_hash": "0" * 16}))
+    monkeypatch.setattr(records, "RECORD_DIR", folder)
+
+
+def test_bench_says_which_recording_is_stale_and_keeps_its_figures_back(capsys, changed_since):
+    assert run("bench", "2", "3", "--json") == 1
+    printed = capsys.readouterr()
+    good, stale = json.loads(printed.out)
+    assert "what was recorded is other code" in printed.err and printed.err.count("\n") == 1
+    assert (good["rung"], good["stale"]) == ("02_smem_tiling", False) and good["tflops"] > 0
+    assert (stale["rung"], stale["stale"], stale["source"]) == ("03_register_tiling", True, "recorded")
+    assert set(stale) == set(good) and stale["size"] == good["size"] == "4096x4096x4096"
+    assert stale["device"].startswith("NVIDIA") and stale["date"] and stale["code_hash"] == "0" * 16
+    kept = {"rung", "entry", "m", "n", "k", "size", "regime", "source", "device", "date", "stale", "code_hash"}
+    assert {key for key, value in stale.items() if value is not None} == kept
+    assert rows(capsys, "bench", "3", "--size", "1152x1024x1024", code=1) == []   # nothing recorded: nothing stale
+    assert run("bench", "3") == 1
+    assert capsys.readouterr().out == "", "people get the sentence alone"
 
 
 def test_bench_records_live_measurements_only(capsys, benchmark, tmp_path, monkeypatch):

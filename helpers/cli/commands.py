@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cli.output import Column, Output, in_colour
-from helpers.errors import ArgumentError, BackendError, CourseError
+from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
 from helpers.files import require_file, write_whole
 from helpers.kernel import Kernel, load
 from helpers.kernel import emulate as run_emulation
@@ -45,6 +45,9 @@ BENCH = (
     Column("source", "source", 8),
     Column("device", "GPU", 12),
     Column("date", "date", 0),
+)
+FIGURES = (   # of a measurement; whatever else it says holds whether its code is still the kernel's or not
+    "tflops", "cublas_tflops", "ratio", "ratio_low", "ratio_high", "sm_clock_mhz", "power_w", "throttle_reasons"
 )
 INSPECT = (
     Column("rung", "rung", 20),
@@ -157,7 +160,10 @@ def flat_counter(counter: Any) -> dict[str, Any]:
 
 
 def bench(options: argparse.Namespace, output: Output) -> int:
-    """Measure rungs, or show their recordings. Exit 1 if one has neither, or fails verification."""
+    """Measure rungs, or show their recordings. Exit 1 if one has neither, or fails verification.
+
+    For programs, a recording of other code than the kernel has a row too: `stale`, and without its figures.
+    """
     from helpers.benchmark import benchmark
     from helpers.records import write_record
 
@@ -173,6 +179,8 @@ def bench(options: argparse.Namespace, output: Output) -> int:
             measurement = benchmark(rung, options.size, regime, entry=options.entry)
         except CourseError as error:
             output.problem(error)
+            if isinstance(error, NoRecording):
+                output.rows.extend(stale_rows(rung, options.size, regime, options.entry))
             code = 1
             continue
         output.row(flat_measurement(measurement), BENCH)
@@ -213,6 +221,15 @@ def flat_measurement(measurement: Any) -> dict[str, Any]:
         "stale": measurement.stale,
         "code_hash": measurement.code_hash,
     }
+
+
+def stale_rows(rung: Rung, size: tuple[int, int, int], regime: str, entry: str | None) -> list[dict[str, Any]]:
+    """What was recorded of other code than the kernel has now: which code, where and when, and no figure of it."""
+    from helpers.records import find_record, with_staleness
+
+    found = find_record(rung, *size, regime, entry)
+    checked = with_staleness([found] if found else [], lambda item: load(rung, "emulator", entry=item.entry).code_hash)
+    return [{**flat_measurement(item), **dict.fromkeys(FIGURES)} for item in checked if item.stale]
 
 
 def inspect(options: argparse.Namespace, output: Output) -> int:
