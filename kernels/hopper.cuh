@@ -526,6 +526,18 @@ __device__ __forceinline__ uint32_t cluster_nctarank() {
     return count;
 }
 
+// Four floats of the same shared array in CTA number `cta` of the cluster; a multiple of 16 bytes. It takes a barrier of
+// the cluster to see what that CTA wrote, and another one before that CTA overwrites it or exits.
+// PTX: mapa, ld.shared::cluster.v4.f32
+__device__ __forceinline__ float4 ld_shared_cluster(const float4* pointer, uint32_t cta) {
+    float4 value;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+                 : "r"(mapa(pointer, cta))
+                 : "memory");
+    return value;
+}
+
 // Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
 // PTX: barrier.cluster.arrive.release
 __device__ __forceinline__ void barrier_cluster_arrive() {

@@ -28,6 +28,8 @@ bool emulator_elect(uint32_t mask, int line);
 void emulator_named_barrier(int id, int threads, bool wait, int line);
 void emulator_cluster_arrive(bool release, int line);
 void emulator_cluster_wait(int line);
+// Reads 16 bytes at the same place of another CTA's shared memory into `value`.
+void emulator_ld_shared_cluster(void* value, const void* address, uint32_t cta, int line);
 
 // mbarriers. `barrier`: in the calling CTA's shared memory.
 void emulator_mbarrier_init(uint64_t* barrier, uint32_t arrivals, int line);

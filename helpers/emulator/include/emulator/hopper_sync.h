@@ -2,6 +2,7 @@
 // Every function has the name, the parameters and the meaning of its twin in kernels/hopper.cuh.
 #pragma once
 #include "emulator/language.h"
+#include "emulator/vector_types.h"
 
 // Tells the launch that this kernel uses the header.
 extern "C" __attribute__((used, visibility("default"))) inline int emulator_uses_hopper() { return 1; }
@@ -95,6 +96,15 @@ EMULATOR_INLINE uint32_t cluster_ctarank() { return emulator_cluster_rank(); }
 // The number of CTAs in the cluster.
 // PTX: %cluster_nctarank
 EMULATOR_INLINE uint32_t cluster_nctarank() { return emulator_cluster_size(); }
+
+// Four floats of the same shared array in CTA number `cta` of the cluster; a multiple of 16 bytes. It takes a barrier of
+// the cluster to see what that CTA wrote, and another one before that CTA overwrites it or exits.
+// PTX: mapa, ld.shared::cluster.v4.f32
+EMULATOR_INLINE float4 ld_shared_cluster(const float4* pointer, uint32_t cta, EMULATOR_LINE) {
+    float4 value;
+    emulator_ld_shared_cluster(&value, pointer, cta, line);
+    return value;
+}
 
 // Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
 // PTX: barrier.cluster.arrive.release
