@@ -4,13 +4,12 @@ It knows nothing of the course's counters: those are in helpers.profile.
 """
 
 import csv
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 
 from helpers.errors import BackendError, RecordError
+from helpers.nvidia_tools import find_tool
 from helpers.rungs import ROOT
 
 SECTIONS = ("SourceCounters", "Occupancy", "WarpStateStats", "LaunchStats", "SpeedOfLight")
@@ -106,23 +105,8 @@ def unknown_metrics(text: str) -> tuple[str, ...]:
 
 
 def find_ncu() -> str:
-    """The path of ncu: on PATH, or in a CUDA toolkit's usual place. Raises BackendError if there is none."""
-    places = [shutil.which("ncu"), *(os.path.join(root, "bin", "ncu") for root in (
-        os.environ.get("CUDA_PATH", ""), "/usr/local/cuda") if root)]
-    for place in places:
-        if place and os.access(place, os.X_OK):
-            return place
-    raise BackendError("ncu was not found on PATH: install NVIDIA Nsight Compute; the recorded counters need none.")
-
-
-def ncu_version(tool: str) -> str:
-    """ncu's version, e.g. '2025.3.0.0', or 'unknown'."""
-    try:
-        text = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return "unknown"
-    match = re.search(r"Version (\S+)", text)
-    return match[1] if match else "unknown"
+    """The path of ncu. Raises BackendError if there is none."""
+    return find_tool("ncu", "install NVIDIA Nsight Compute; the recorded counters need none")
 
 
 def _last_words(text: str) -> str:

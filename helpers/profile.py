@@ -29,7 +29,8 @@ from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
-from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values, ncu_version, number
+from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values, number
+from helpers.nvidia_tools import tool_version
 from helpers.records import device_from_json, file_name, preference, record_folder, size_name
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
@@ -409,7 +410,7 @@ def _record(
     except BackendError as error:
         print(error, file=sys.stderr, flush=True)
         return _show_recorded(chosen)
-    version = ncu_version(tool)
+    version = tool_version(tool)
     failed, missing = 0, {}   # missing: by kernel, what the first of its launches lacked
     for rung in chosen:
         for entry in (rung.entry, *rung.twins):

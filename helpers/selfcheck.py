@@ -27,7 +27,8 @@ from helpers.entry import Parser, guarded
 from helpers.errors import CourseError
 from helpers.intervals import median
 from helpers.kernel import load
-from helpers.ncu import find_ncu, ncu_version
+from helpers.ncu import find_ncu
+from helpers.nvidia_tools import tool_version
 from helpers.record import describe
 from helpers.records import read_record, write_record
 from helpers.rungs import RUNGS
@@ -63,7 +64,7 @@ def _check_all() -> int:
         ("slow kernel", lambda: _slow(bench)),
         ("record round trip", lambda: _round_trip(bench)),
         ("wrong result is refused", lambda: _refused(bench)),
-        ("ncu", lambda: f"{find_ncu()} {ncu_version(find_ncu())}"),
+        ("ncu", lambda: f"{find_ncu()} {tool_version(find_ncu())}"),
     ]
     for name, run in checks:
         begun = time.perf_counter()

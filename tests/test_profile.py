@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from helpers import ncu, profile
+from helpers import ncu, nvidia_tools, profile
 from helpers.device import Device
 from helpers.errors import BackendError, RecordError
 from helpers.profile import METRICS, Launch, Profile, find_profile
@@ -142,10 +142,27 @@ def test_other_failures_quote_the_tool(tmp_path):
 
 
 def test_no_ncu_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(ncu.shutil, "which", lambda name: None)
-    monkeypatch.setattr(ncu.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(nvidia_tools.shutil, "which", lambda name: None)
+    monkeypatch.setattr(nvidia_tools.os, "access", lambda path, mode: False)
     with pytest.raises(BackendError, match="ncu was not found on PATH"):
         ncu.find_ncu()
+
+
+def test_a_tool_is_found_below_the_toolkit_that_the_environment_names(monkeypatch, tmp_path):
+    monkeypatch.setattr(nvidia_tools.shutil, "which", lambda name: None)
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path / "nonsense"))
+    for folder in ("bin", "compute-sanitizer"):
+        root = tmp_path / folder
+        (root / folder).mkdir(parents=True)
+        tool = root / folder / "a-tool"
+        tool.write_text("#!/bin/sh\necho 'NVIDIA (R) A Tool'\necho 'Version 2025.3.0.0 (build 1)'\n")
+        monkeypatch.setenv("CUDA_HOME", str(root))
+        with pytest.raises(BackendError, match="a-tool was not found on PATH.*: install it."):
+            nvidia_tools.find_tool("a-tool", "install it")   # it cannot be executed yet
+        tool.chmod(0o755)
+        assert nvidia_tools.find_tool("a-tool", "install it") == str(tool)
+        assert nvidia_tools.tool_version(str(tool)) == "2025.3.0.0"
+    assert nvidia_tools.tool_version(str(tmp_path / "none")) == "unknown"
 
 
 def sample(**changes):
