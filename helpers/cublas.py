@@ -7,6 +7,7 @@ the cuBLASLt API"). 32 MiB of workspace is what the documentation recommends on 
 """
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ CUDA_R_32F = 0
 CUDA_R_16BF = 14
 CUBLAS_COMPUTE_32F = 68
 PREFERENCE_MAX_WORKSPACE_BYTES = 1
-ALGORITHM_ATTRIBUTES = {"id": 0, "tile": 1, "stages": 6, "cluster_shape": 8}   # cublasLtMatmulAlgoConfigAttributes_t
+# cublasLtMatmulAlgoConfigAttributes_t
+ALGORITHM_ATTRIBUTES = {"id": 0, "tile": 1, "split_k": 2, "stages": 6, "cluster_shape": 8}
 
 STATUS_NAMES = {
     0: "CUBLAS_STATUS_SUCCESS",
@@ -143,6 +145,18 @@ class CublasLt:
         """
         return MatmulPlan(self, A, B, C)
 
+    def plans(self, A: Any, B: Any, C: Any, most: int = 8) -> "list[MatmulPlan]":
+        """A plan for each algorithm of cublasLt's own list, at most so many; the first is what `plan` takes."""
+        found = [MatmulPlan(self, A, B, C, most)]
+        try:
+            for place in range(1, found[0].proposals):
+                found.append(MatmulPlan(self, A, B, C, most, place))
+        except BaseException:
+            for plan in found:
+                plan.close()
+            raise
+        return found
+
     def close(self) -> None:
         """Release the handle; a second call does nothing."""
         if self._handle:
@@ -170,12 +184,13 @@ class MatmulPlan:
     """One cublasLt product, ready to launch. Holds its arrays, so that their memory stays.
 
     m, n, k: its shape. workspace_bytes: what the chosen algorithm uses. waves: cuBLAS's own estimate of waves.
-    algorithm: cuBLAS's numbers for the algorithm (id, tile, stages, cluster shape).
+    algorithm: cuBLAS's numbers for the algorithm (id, tile, parts of K, stages, cluster shape).
+    proposals: how many algorithms cublasLt has listed, of the `most` that it was asked for; `place` counts from 0.
     """
 
-    def __init__(self, cublas: CublasLt, A: Any, B: Any, C: Any) -> None:
+    def __init__(self, cublas: CublasLt, A: Any, B: Any, C: Any, most: int = 1, place: int = 0) -> None:
         self.m, self.n, self.k = check_operands(A, B, C)
-        self._cublas, self._arrays = cublas, (A, B, C)
+        self._cublas = cublas
         self._descriptors: list[tuple[str, ctypes.c_void_p]] = []
         try:
             operation = self._create("cublasLtMatmulDesc", CUBLAS_COMPUTE_32F, CUDA_R_32F)
@@ -183,34 +198,56 @@ class MatmulPlan:
             b_layout = self._create("cublasLtMatrixLayout", CUDA_R_16BF, self.n, self.k, self.n)
             a_layout = self._create("cublasLtMatrixLayout", CUDA_R_16BF, self.k, self.m, self.k)
             c_layout = self._create("cublasLtMatrixLayout", CUDA_R_16BF, self.n, self.m, self.n)
-            self._result = self._choose(operation, b_layout, a_layout, c_layout)
+            listed = self._list(operation, b_layout, a_layout, c_layout, most)
         except BaseException:
             self.close()
             raise
+        self.proposals, self._result = len(listed), listed[place]
         self._alpha, self._beta = ctypes.c_float(1.0), ctypes.c_float(0.0)
         self._function = cublas.library.cublasLtMatmul
-        a, b, c = (ctypes.c_void_p(array.data.ptr) for array in (A, B, C))
-        self._arguments = (
-            cublas._handle, operation, ctypes.byref(self._alpha), b, b_layout, a, a_layout, ctypes.byref(self._beta),
-            c, c_layout, c, c_layout, ctypes.byref(self._result.algorithm),
-            ctypes.c_void_p(cublas.workspace.data.ptr), ctypes.c_size_t(WORKSPACE_BYTES),
-        )
+        self._layouts = (operation, a_layout, b_layout, c_layout)
+        self._launch = self.on(A, B, C)
         self.workspace_bytes = int(self._result.workspace_bytes)
         self.waves = round(float(self._result.waves), 3)
         self.algorithm = self._describe()
 
     def __call__(self, stream: int | None = None) -> None:
         """Queue the product; returns before it has run. stream: a CUDA stream handle, CuPy's current one by default."""
-        if stream is None:
-            import cupy
+        self._launch(stream)
 
-            stream = cupy.cuda.get_current_stream().ptr
-        status = self._function(*self._arguments, ctypes.c_void_p(stream))
-        if status:
-            raise BackendError(
-                f"cuBLAS refused cublasLtMatmul for {self.m} x {self.n} x {self.k} with {status_name(status)}: "
-                "check that cuBLAS fits the driver (`nvidia-smi`)."
+    def on(self, A: Any, B: Any, C: Any) -> Callable[..., None]:
+        """The same algorithm for other matrices of the same shape: a launch, to be called like the plan.
+
+        It holds its arrays, so that their memory stays, and works until the plan is closed.
+        Raises ArgumentError if they have another shape.
+        """
+        if check_operands(A, B, C) != (self.m, self.n, self.k):
+            raise ArgumentError(
+                f"A and B have shapes {A.shape} and {B.shape}: this plan is for {self.m} x {self.n} x {self.k}; "
+                "make another."
             )
+        operation, a_layout, b_layout, c_layout = self._layouts
+        a, b, c = (ctypes.c_void_p(array.data.ptr) for array in (A, B, C))
+        arguments = (
+            self._cublas._handle, operation, ctypes.byref(self._alpha), b, b_layout, a, a_layout,
+            ctypes.byref(self._beta), c, c_layout, c, c_layout, ctypes.byref(self._result.algorithm),
+            ctypes.c_void_p(self._cublas.workspace.data.ptr), ctypes.c_size_t(WORKSPACE_BYTES),
+        )
+
+        def launch(stream: int | None = None) -> None:
+            if stream is None:
+                import cupy
+
+                stream = cupy.cuda.get_current_stream().ptr
+            status = self._function(*arguments, ctypes.c_void_p(stream))
+            if status:
+                raise BackendError(
+                    f"cuBLAS refused cublasLtMatmul for {self.m} x {self.n} x {self.k} with {status_name(status)}: "
+                    "check that cuBLAS fits the driver (`nvidia-smi`)."
+                )
+
+        launch.arrays = (A, B, C)
+        return launch
 
     def close(self) -> None:
         """Release the descriptors; a second call does nothing."""
@@ -224,28 +261,31 @@ class MatmulPlan:
         self._descriptors.append((kind, pointer))
         return pointer
 
-    def _choose(self, operation: Any, first: Any, second: Any, result_layout: Any) -> HeuristicResult:
-        """The first algorithm of cublasLt's own list."""
+    def _list(
+        self, operation: Any, first: Any, second: Any, result_layout: Any, most: int
+    ) -> list[HeuristicResult]:
+        """The algorithms of cublasLt's own list, at most so many, at least one."""
         preference = self._create("cublasLtMatmulPreference")
         limit = ctypes.c_uint64(WORKSPACE_BYTES)
         self._cublas._call(
             "cublasLtMatmulPreferenceSetAttribute", preference, PREFERENCE_MAX_WORKSPACE_BYTES,
             ctypes.byref(limit), ctypes.sizeof(limit),
         )
-        results = (HeuristicResult * 1)()
+        results = (HeuristicResult * most)()
         found = ctypes.c_int(0)
         shape = f"{self.m} x {self.n} x {self.k}"
         status = self._cublas.library.cublasLtMatmulAlgoGetHeuristic(
-            self._cublas._handle, operation, first, second, result_layout, result_layout, preference, 1,
+            self._cublas._handle, operation, first, second, result_layout, result_layout, preference, most,
             ctypes.byref(results), ctypes.byref(found),
         )
-        if status or found.value == 0 or results[0].state:
+        usable = [] if status else [item for item in results[: found.value] if not item.state]
+        if not usable:
             name = status_name(status or results[0].state or 15)
             raise BackendError(
                 f"cuBLAS has no algorithm for a bf16 product of {shape} ({name}): "
                 "take N and K that are multiples of 8."
             )
-        return results[0]
+        return usable
 
     def _describe(self) -> dict[str, int]:
         """cuBLAS's numbers for the algorithm; an attribute that this version does not know is left out."""

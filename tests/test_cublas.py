@@ -23,10 +23,15 @@ class DeviceArray:
 
 
 class FakeCublasLt:
-    """Does what the documentation of cublasLt says, on host memory. `fail` maps a function to the status it returns."""
+    """Does what the documentation of cublasLt says, on host memory. `fail` maps a function to the status it returns.
+
+    algorithms: how many it knows, with the numbers 77, 78 and so on. state: of each, a number or a list.
+    """
 
     def __init__(self, fail=None, algorithms=1, state=0):
-        self.fail, self.algorithms, self.state = fail or {}, algorithms, state
+        self.fail, self.algorithms = fail or {}, algorithms
+        self.states = state if isinstance(state, list) else [state] * max(1, algorithms)
+        self.used = []
         self.objects, self.destroyed, self.next = {}, [], 1
         self.workspace_limit = None
 
@@ -65,10 +70,11 @@ class FakeCublasLt:
         return 0
 
     def _cublasLtMatmulAlgoGetHeuristic(self, handle, op, a, b, c, d, preference, wanted, results, found):
-        assert wanted == 1
-        results._obj[0].workspace_bytes, results._obj[0].state, results._obj[0].waves = 4096, self.state, 1.5
-        results._obj[0].algorithm.data[0] = 77
-        found._obj.value = self.algorithms
+        assert wanted == len(results._obj)
+        for place, (result, state) in enumerate(zip(results._obj, self.states, strict=False)):
+            result.workspace_bytes, result.state, result.waves = 4096, state, 1.5
+            result.algorithm.data[0] = 77 + place
+        found._obj.value = min(wanted, self.algorithms)
         return 0
 
     def _cublasLtMatmulAlgoConfigGetAttribute(self, algorithm, attribute, value, size, written):
@@ -83,7 +89,8 @@ class FakeCublasLt:
         compute, scale = self.objects[op.value][1]
         assert (compute, scale) == (68, 0), "fp32 compute and fp32 scale"
         assert alpha._obj.value == 1.0 and beta._obj.value == 0.0
-        assert c.value == d.value and algorithm._obj.data[0] == 77
+        assert c.value == d.value
+        self.used.append(algorithm._obj.data[0])
         assert workspace_bytes.value == self.workspace_limit == 32 * 1024 * 1024
         first, second = self._matrix(a, a_layout), self._matrix(b, b_layout)
         self._matrix(c, c_layout)[...] = (first.astype(np.float32) @ second.astype(np.float32)).astype(BFLOAT16)
@@ -115,12 +122,45 @@ def test_computes_the_row_major_product_of_rectangular_matrices():
         plan(stream=1234)
         assert (plan.m, plan.n, plan.k) == (6, 10, 16)
         assert (plan.workspace_bytes, plan.waves) == (4096, 1.5)
-        assert plan.algorithm == {"id": 77, "tile": 78, "cluster_shape": 85}
+        assert plan.algorithm == {"id": 77, "tile": 78, "split_k": 79, "cluster_shape": 85}
         plan.close()
     expected = A.values.astype(np.float32) @ B.values.astype(np.float32)
     np.testing.assert_array_equal(C.values, expected.astype(BFLOAT16))
-    assert library.stream == 1234
+    assert library.stream == 1234 and library.used == [77]
     assert not library.objects, "everything that was created is destroyed"
+
+
+def test_every_proposal_has_a_plan_and_other_arrays_can_take_its_place():
+    library = FakeCublasLt(algorithms=5, state=[0, 0, 15, 0, 0])
+    matrices = [(matrix(6, 16, seed), matrix(16, 10, seed + 1), matrix(6, 10, seed + 2)) for seed in (1, 4)]
+    with handle(library) as lt:
+        plans = lt.plans(*matrices[0], most=4)
+        assert [plan.algorithm["id"] for plan in plans] == [77, 78, 80] and plans[0].proposals == 3
+        plans[2].on(*matrices[1])(stream=0)
+        plans[1](stream=0)
+        assert library.used == [80, 78]
+        for A, B, C in matrices:
+            expected = A.values.astype(np.float32) @ B.values.astype(np.float32)
+            np.testing.assert_array_equal(C.values, expected.astype(BFLOAT16))
+        with pytest.raises(ArgumentError, match=r"\(6, 8\) and \(8, 10\): this plan is for 6 x 10 x 16; make another"):
+            plans[0].on(matrix(6, 8), matrix(8, 10), matrix(6, 10))
+        for plan in plans:
+            plan.close()
+    assert not library.objects
+
+
+def test_a_plan_that_fails_takes_the_others_with_it():
+    library = FakeCublasLt(algorithms=3)
+    lt, asked, lists = handle(library), [], library._cublasLtMatmulAlgoGetHeuristic
+
+    def twice(*arguments):
+        asked.append(arguments)
+        return lists(*arguments) if len(asked) <= 2 else 15
+
+    library._cublasLtMatmulAlgoGetHeuristic = twice
+    with pytest.raises(BackendError, match="no algorithm"):
+        lt.plans(matrix(2, 2), matrix(2, 2), matrix(2, 2))
+    assert len(library.objects) == 1, "only the handle is left"
 
 
 def test_closing_twice_is_harmless():
