@@ -6,6 +6,7 @@ looked up in a table of product names: a card is what its driver reports.
 
 import datetime
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,9 @@ class Telemetry:
 
     sm_clock_nvml_mhz: NVML's clock, which reads high under the power cap; the clock beside a figure is measured in a
     kernel instead. throttle_reasons: names of the active reasons (gpu_idle left out).
-    reason: why values are None, or None if all are there.
+    reason: why values are None, or None if all of these are there.
+    energy_j: joules that the GPU has taken since its driver was loaded, as NVML counts them (from Volta on), or None.
+    at_s: when it was read, on the clock of time.perf_counter.
     """
 
     power_w: float | None = None
@@ -83,6 +86,8 @@ class Telemetry:
     sm_clock_nvml_mhz: float | None = None
     throttle_reasons: tuple[str, ...] | None = None
     reason: str | None = None
+    energy_j: float | None = None
+    at_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -197,7 +202,7 @@ def read_device(cupy: Any, nvml: Any, index: int = 0) -> Device:
 
 
 class PowerMeter:
-    """Reads power, temperature and throttle reasons of one GPU through NVML; without NVML every reading says why."""
+    """Reads power, energy, temperature and throttle reasons of one GPU through NVML; without NVML every reading says why."""
 
     def __init__(self, index: int = 0, cupy: Any = None, nvml: Any = None) -> None:
         self._nvml = nvml if nvml is not None else _nvml()
@@ -217,6 +222,8 @@ class PowerMeter:
         nvml, handle = self._nvml, self._handle
         if handle is None:
             return Telemetry(reason=self._reason)
+        at_s = time.perf_counter()
+        energy_mj = _try(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle))
         power = _try(lambda: nvml.nvmlDeviceGetPowerUsage(handle))
         temperature = _try(lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
         clock = _try(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM))
@@ -234,6 +241,8 @@ class PowerMeter:
             sm_clock_nvml_mhz=None if clock is None else float(clock),
             throttle_reasons=None if bits is None else reason_names(bits),
             reason=f"NVML does not report {', '.join(missing)} on this GPU" if missing else None,
+            energy_j=None if energy_mj is None else energy_mj / 1000,
+            at_s=at_s,
         )
 
     def state(self) -> BoardState:

@@ -43,6 +43,7 @@ class FakeNvml:
             "nvmlDeviceGetEnforcedPowerLimit": 700000,
             "nvmlSystemGetDriverVersion": "580.159.04",
             "nvmlDeviceGetPowerUsage": 691234,
+            "nvmlDeviceGetTotalEnergyConsumption": 12_345_678,
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetClockInfo": 1455,
             "nvmlDeviceGetCurrentClocksEventReasons": self.reasons,
@@ -139,6 +140,15 @@ def test_power_meter_reads_units_and_reasons():
     assert (reading.power_w, reading.temperature_c, reading.sm_clock_nvml_mhz) == (691.234, 61.0, 1455.0)
     assert reading.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
     assert reading.reason is None
+
+
+def test_power_meter_reads_joules_and_when(monkeypatch):
+    monkeypatch.setattr(device.time, "perf_counter", lambda: 42.5)
+    reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).read()
+    assert (reading.energy_j, reading.at_s) == (12_345.678, 42.5)
+    without = FakeNvml(("nvmlDeviceGetTotalEnergyConsumption",))
+    reading = device.PowerMeter(cupy=fake_cupy(), nvml=without).read()
+    assert (reading.energy_j, reading.power_w, reading.reason) == (None, 691.234, None), "the ladder needs no joules"
 
 
 def test_power_meter_says_what_is_missing():
