@@ -202,7 +202,7 @@ def read_device(cupy: Any, nvml: Any, index: int = 0) -> Device:
 
 
 class PowerMeter:
-    """Reads power, energy, temperature and throttle reasons of one GPU through NVML; without NVML every reading says why."""
+    """Reads power, energy, temperature and throttle reasons of one GPU through NVML; a reading without it says why."""
 
     def __init__(self, index: int = 0, cupy: Any = None, nvml: Any = None) -> None:
         self._nvml = nvml if nvml is not None else _nvml()

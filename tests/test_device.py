@@ -143,7 +143,7 @@ def test_power_meter_reads_units_and_reasons():
 
 
 def test_power_meter_reads_joules_and_when(monkeypatch):
-    monkeypatch.setattr(device.time, "perf_counter", lambda: 42.5)
+    monkeypatch.setattr(device, "time", SimpleNamespace(perf_counter=lambda: 42.5))
     reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).read()
     assert (reading.energy_j, reading.at_s) == (12_345.678, 42.5)
     without = FakeNvml(("nvmlDeviceGetTotalEnergyConsumption",))
