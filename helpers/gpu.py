@@ -170,6 +170,31 @@ def cluster_dims(function: Any) -> tuple[int, int, int]:
     return x, y, z
 
 
+def most_clusters(function: Any, ctas: int, threads: int, shared: int) -> int:
+    """How many clusters of so many CTAs along x have room on the GPU at once, as the driver reckons (0: none).
+
+    function: without `__cluster_dims__`. threads, shared: of a CTA; bytes of dynamic shared memory.
+    Raises BackendError if the driver refuses the question.
+    """
+    from cuda.bindings import driver
+
+    if shared > STATIC_LIMIT:
+        function.max_dynamic_shared_size_bytes = shared
+    size = driver.CUlaunchAttribute()
+    size.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    dims = size.value.clusterDim
+    dims.x, dims.y, dims.z = ctas, 1, 1
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = ctas, 1, 1   # a multiple of the cluster; else of no account
+    config.blockDimX, config.blockDimY, config.blockDimZ = threads, 1, 1
+    config.sharedMemBytes = shared
+    config.attrs, config.numAttrs = [size], 1
+    status, count = driver.cuOccupancyMaxActiveClusters(driver.CUfunction(function.kernel.ptr), config)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise BackendError(f"The driver does not say how many clusters of {ctas} CTAs fit ({status.name}): update it.")
+    return count
+
+
 def launch_function(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:
     """Queue one launch on CuPy's current stream. Raises BackendError if the driver refuses it."""
     try:

@@ -79,6 +79,7 @@ LADDER = (
 MODULES = (
     Line("agreement", {"--sizes": "number", "--regimes": "word"}, ("path", "path")),
     Line("bugs.__main__", {"--check": "", "--file": "path"}),
+    Line("cluster_room", {"--output": "path"}),
     Line("cublas_torch", {"--sizes": "number", "--output": "path"}),
     Line("endurance", {"--rungs": "rung", "--shapes": "count", "--launches": "count", "--seed": "number",
                        "--backend": "word"}, (), ("--rungs", "1", "--shapes", "1", "--launches", "1")),

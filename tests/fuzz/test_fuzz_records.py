@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mutations import damaged_bytes, damaged_json, json_bytes
 
-from helpers import cublas_torch, input_speeds, memory_speed
+from helpers import cluster_room, cublas_torch, input_speeds, memory_speed
 from helpers.agreement import pairs, row
 from helpers.arrays import INPUTS
 from helpers.cublas_torch import Comparison, CublasTorch
@@ -42,6 +42,7 @@ INPUT_SPEEDS = InputSpeeds(
 MEMORY = MemorySpeeds(
     DEVICE, "recorded", DATE, tuple(MemorySpeed(level, APART, 1 << 20, 4e3, 1.9e3) for level in LEVELS)
 )
+ROOM = cluster_room.ClusterRoom(DEVICE, "recorded", DATE, {1: 132, 2: 66, 4: 30, 8: 14})
 TORCH = CublasTorch(DEVICE, {"torch": "2"}, DATE, (Comparison(4096, (0.18,) * 9, (0.19,) * 9, {"rounds": 9}),))
 
 
@@ -112,6 +113,12 @@ def use_memory(folder: Path) -> Any:
     return found
 
 
+def use_room(folder: Path) -> Any:
+    found = cluster_room.recorded_room(DEVICE, folder)
+    require_sound((str(found), [found.sms(ctas) for ctas in found.clusters]))
+    return found
+
+
 def use_torch(folder: Path) -> Any:
     found = cublas_torch.read_comparisons(cublas_torch.torch_path(SLUG, folder))
     require_sound([(str(item), item.ratio, item.spread) for item in found.comparisons])
@@ -148,6 +155,8 @@ KINDS = {
                    lambda folder: input_speeds.write_inputs(INPUT_SPEEDS, folder)),
     "memory": Kind(f"{SLUG}/memory.json", use_memory, memory_speed.write_speeds,
                    lambda folder: memory_speed.write_speeds(MEMORY, folder)),
+    "room": Kind(f"{SLUG}/clusters.json", use_room, cluster_room.write_room,
+                 lambda folder: cluster_room.write_room(ROOM, folder)),
     "torch": Kind(f"{SLUG}/cublas_torch.json", use_torch, cublas_torch.write_comparisons,
                   lambda folder: cublas_torch.write_comparisons(TORCH, folder)),
     "published": Kind("published.json", use_published),
