@@ -23,6 +23,7 @@ from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.records import device_from_json, preference, record_folder
 from helpers.rungs import find_rung
 from helpers.typed import typed
+from helpers.words import plural
 
 SCHEMA = "hopper-matmul/clusters/1"
 RUNG = find_rung("09_persistence")
@@ -49,8 +50,8 @@ class ClusterRoom:
     def __str__(self) -> str:
         if self.device is None:
             return "room for clusters: no recording"
-        room = ", ".join(f"{count} of {ctas} ({self.sms(ctas)} SMs)" for ctas, count in self.clusters.items())
-        return f"room for clusters, {self.source} on {self.device.name}, {self.date[:10]}: {room}"
+        room = ", ".join(f"{count} of {plural(ctas, 'CTA')} ({self.sms(ctas)} SMs)" for ctas, count in self.clusters.items())
+        return f"room for clusters, {self.source} on {self.device.name}, {self.date[:10]}\n    {room}"
 
 
 @typed

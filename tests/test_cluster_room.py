@@ -58,8 +58,8 @@ def test_an_answer_is_kept_and_found_again(tmp_path):
     assert recorded_room(H200, tmp_path) == recorded_room(None, tmp_path) == ROOM
     assert recorded_room(replace(H200, name="NVIDIA X"), tmp_path) == ROOM   # the reference GPU's, and it says so
     assert str(ROOM) == (
-        "room for clusters, recorded on NVIDIA H200, 2026-11-30: 132 of 1 (132 SMs), 66 of 2 (132 SMs), "
-        "30 of 4 (120 SMs), 14 of 8 (112 SMs)"
+        "room for clusters, recorded on NVIDIA H200, 2026-11-30\n    132 of 1 CTA (132 SMs), 66 of 2 CTAs (132 SMs), "
+        "30 of 4 CTAs (120 SMs), 14 of 8 CTAs (112 SMs)"
     )
     good = path.read_text()
     for key, value in (("clusters", 34), ("clusters", -1), ("ctas", 3)):
@@ -82,5 +82,5 @@ def test_without_a_gpu(monkeypatch, tmp_path, capsys):
 
 def test_the_command_writes_the_answer(card, tmp_path, capsys):
     assert cluster_room.main(["--output", str(tmp_path)]) == 0
-    assert "33 of 4 (132 SMs)" in capsys.readouterr().out
+    assert "33 of 4 CTAs (132 SMs)" in capsys.readouterr().out
     assert recorded_room(H200, tmp_path).clusters[4] == 33
