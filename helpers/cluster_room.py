@@ -50,8 +50,8 @@ class ClusterRoom:
     def __str__(self) -> str:
         if self.device is None:
             return "room for clusters: no recording"
-        room = ", ".join(f"{count} of {plural(ctas, 'CTA')} ({self.sms(ctas)} SMs)" for ctas, count in self.clusters.items())
-        return f"room for clusters, {self.source} on {self.device.name}, {self.date[:10]}\n    {room}"
+        parts = [f"{n} of {plural(ctas, 'CTA')} ({self.sms(ctas)} SMs)" for ctas, n in self.clusters.items()]
+        return f"room for clusters, {self.source} on {self.device.name}, {self.date[:10]}\n    {', '.join(parts)}"
 
 
 @typed
