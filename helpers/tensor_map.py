@@ -106,7 +106,7 @@ def tensor_map(array: Any, box: tuple[int, int], swizzle: str = "128B", l2_promo
     """
     _check_array(array)
     rows, columns = array.shape
-    return TensorMap(array, (columns, rows), (array.strides[0],), _pair(box), swizzle, l2_promotion)
+    return TensorMap(array, (columns, rows), (_row_stride(array),), _pair(box), swizzle, l2_promotion)
 
 
 def _check_array(array: Any) -> None:
@@ -128,6 +128,12 @@ def _check_array(array: Any) -> None:
         )
 
 
+def _row_stride(array: Any) -> int:
+    """Bytes from row to row. Where there is one row none is ever taken, and what stands there may suit no map."""
+    rows, columns = array.shape
+    return array.strides[0] if rows > 1 else -(-columns * BFLOAT16.itemsize // UNIT) * UNIT
+
+
 def _pair(box: Any) -> tuple[int, int]:
     whole = isinstance(box, tuple | list) and len(box) == 2 and all(
         isinstance(size, int | np.integer) and not isinstance(size, bool) for size in box
@@ -141,7 +147,7 @@ def _check(wanted: TensorMap) -> None:
     """The rules of cuTensorMapEncodeTiled (CUDA Driver API, "Tensor Map Object Management") for such a map."""
     _check_array(wanted.array)
     _pair(wanted.box)
-    own = (tuple(wanted.array.shape[::-1]), (wanted.array.strides[0],))
+    own = (tuple(wanted.array.shape[::-1]), (_row_stride(wanted.array),))
     if (wanted.shape, wanted.strides_bytes) != own:
         raise ArgumentError(
             f"shape and strides_bytes are {short((wanted.shape, wanted.strides_bytes))}, but those of the array are "

@@ -122,6 +122,13 @@ def test_a_map_that_is_made_by_hand_is_checked_too():
         TensorMap(None, (64, 16), (128,), (64, 16))
 
 
+@pytest.mark.parametrize("row", [matrix(8, 12)[2:3, :8], matrix(8, 8)[::-1][:1], of_shape(1, 8, 0)])
+def test_of_one_row_any_stride_will_do(row):
+    """Nothing is ever a row further, and the last row of a wider matrix is a matrix that rungs take."""
+    assert row.flags.c_contiguous and tensor_map(row, (8, 1)).strides_bytes == (16,)
+    assert tensor_map(row[:, :5], (8, 1)).strides_bytes == (16,)
+
+
 def test_masked_arrays_are_refused():
     with pytest.raises(ArgumentError, match=r"array is masked, .*: pass array.filled\(0\)"):
         tensor_map(np.ma.masked_array(matrix()), (64, 16))
