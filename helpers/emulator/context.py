@@ -61,6 +61,17 @@ def who(raw: RawReport, context: Context) -> str:
     return f"{context.thread(raw.place.thread)}, of {cta_name(raw.cta)}"
 
 
+def owner(raw: RawReport) -> str:
+    """` of CTA (1,0,0)` after the name of a place in shared memory, if it is in that of another CTA than the thread's."""
+    return f" of {cta_name(raw.owner)}" if raw.has_owner else ""
+
+
+def earlier(raw: RawReport, context: Context) -> str:
+    """The thread that did the earlier of two things, with its CTA if it is of another one."""
+    cta = "" if raw.other_cta[:] == raw.cta[:] else f", of {cta_name(raw.other_cta)}"
+    return context.thread(raw.other.thread) + cta
+
+
 def capitalised(sentence: str) -> str:
     """With a capital at the start."""
     return sentence[0].upper() + sentence[1:]

@@ -8,7 +8,7 @@ import ctypes
 import hashlib
 from pathlib import Path
 
-VERSION = 4
+VERSION = 5
 HEADER = Path(__file__).with_name("runtime") / "protocol.h"
 HEADER_DIGEST = hashlib.sha256(HEADER.read_bytes()).hexdigest()
 
@@ -20,6 +20,7 @@ _SYNC_KINDS = (
     "barrier_uninitialised", "barrier_reinitialised", "barrier_overwritten", "barrier_address", "barrier_count",
     "barrier_arrivals", "barrier_bytes", "barrier_unsynchronised", "named_barrier", "cluster_barrier", "exited_cta",
     "exit_bytes", "exit_unwaited", "register_budget", "proxy_fence", "async_race", "barrier_scope",
+    "cluster_rank", "cluster_unwritten",
 )
 _ASYNC_KINDS = (
     "tensor_map", "tma_alignment", "multicast_mask", "store_read_only", "load_over_wgmma", "load_over_load",
@@ -39,6 +40,7 @@ STATES = dict(enumerate(_BASIC_STATES)) | dict(enumerate(_SYNC_STATES, 20)) | di
 # Names of the launch's totals, by their place; the others are not in use.
 _SYNC_TOTALS = (
     "mbarrier_arrivals", "mbarrier_waits", "mbarrier_waits_blocked", "cluster_barriers", "named_barriers",
+    "cluster_load_bytes",
 )
 _ASYNC_TOTALS = (
     "tma_load_boxes", "tma_load_bytes", "tma_multicast_bytes_saved", "tma_store_boxes", "tma_store_bytes",
@@ -123,6 +125,8 @@ class RawReport(ctypes.Structure):
         ("state_count", ctypes.c_int32),
         ("cta", Dim),
         ("other_cta", Dim),
+        ("owner", Dim),
+        ("has_owner", ctypes.c_int32),
         ("first_state", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("place", Place),

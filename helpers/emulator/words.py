@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 
 from helpers.emulator import words_async, words_sync
-from helpers.emulator.context import Context, capitalised, cta_name, who
+from helpers.emulator.context import Context, capitalised, cta_name, earlier, owner, who
 from helpers.emulator.protocol import OPS, REPORT_KINDS, SPACES, STATES, RawReport, WarpState
 from helpers.emulator.results import Report
 
@@ -54,7 +54,7 @@ def _out_of_bounds(raw: RawReport, context: Context) -> str:
                 f"{context.at(raw.place)} needs an address in the CTA's shared memory, and gets another: declare what "
                 f"it names __shared__; {who(raw, context)}."
             )
-        where = _shared_place(raw, context)
+        where = _shared_place(raw, context) + owner(raw)
     elif raw.buffer >= 0:
         where = _past_or_before(raw.offset, *context.buffers[raw.buffer])
     else:
@@ -83,6 +83,12 @@ def _race(raw: RawReport, context: Context) -> str:
     if context.mbarriers or context.has_clusters:
         barrier = "barrier"   # of whichever kind
     first, second = context.thread(raw.other.thread), context.thread(raw.place.thread)
+    if raw.other_cta[:] != raw.cta[:]:
+        return (
+            f"{context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} {_PAST[OPS[raw.other_op]]}, "
+            f"with no barrier of the cluster between (a relaxed arrival there orders nothing): {array.name}"
+            f"{owner(raw)} at byte {raw.offset - array.begin}, {who(raw, context)}, after {earlier(raw, context)}."
+        )
     return (
         f"{context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} {_PAST[OPS[raw.other_op]]}, "
         f"with no {barrier} between: {array.name} at byte {raw.offset - array.begin}, {second}, after {first}, "

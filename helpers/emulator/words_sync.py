@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from helpers.emulator.context import Context, cta_name, who
+from helpers.emulator.context import Context, cta_name, earlier, owner, who
 from helpers.emulator.protocol import OPS, STATES, RawReport, WarpState
 
 _VERBS = {"load": "reads", "store": "overwrites"}
@@ -232,16 +232,18 @@ def _cluster_barrier(raw: RawReport, context: Context) -> str:
 
 def _exited_cta(raw: RawReport, context: Context) -> str:
     to = cta_name(raw.other_cta)
-    name = context.mbarrier(raw.barrier)
-    fault = "may have exited by then" if raw.detail >= 2 else "has exited"
-    action = "sends data for" if raw.detail == 1 else "arrives at"
+    is_read = raw.detail >= 4
+    fault = "has exited" if raw.detail in (0, 1, 4) else "may have exited by then"
+    action = f"{'sends data for' if raw.detail == 1 else 'arrives at'} {context.mbarrier(raw.barrier)}"
+    if is_read:
+        action = "reads the shared memory"
     remedy = "let a barrier of the cluster be the last thing that its CTAs do"
-    if raw.detail == 3:
+    if raw.detail in (3, 6):
         remedy = (
             "a relaxed arrival at the barrier of the cluster orders no accesses before it, so let the last one be "
             "barrier_cluster_arrive()"
         )
-    return f"{context.at(raw.place)} {action} {name} of {to}, which {fault}: {remedy}; {who(raw, context)}."
+    return f"{context.at(raw.place)} {action} of {to}, which {fault}: {remedy}; {who(raw, context)}."
 
 
 def _exit_bytes(raw: RawReport, context: Context) -> str:
@@ -298,8 +300,8 @@ def _proxy_fence(raw: RawReport, context: Context) -> str:
     actor = _ASYNC_ACTORS[raw.values[0]]
     return (
         f"{actor} of {context.at(raw.place)} {_VERBS[OPS[raw.op]]} what {context.at(raw.other)} wrote, with no "
-        f"fence_proxy_async() between: {context.shared_place(raw.offset)}, written by "
-        f"{context.thread(raw.other.thread)}; {who(raw, context)}."
+        f"fence_proxy_async() between: {context.shared_place(raw.offset)}{owner(raw)}, written by "
+        f"{earlier(raw, context)}; {who(raw, context)}."
     )
 
 
@@ -316,19 +318,37 @@ _ASYNC_ACTORS = ("the TMA load", "wgmma", "the TMA store", "a thread")
 
 
 def _async_race(raw: RawReport, context: Context) -> str:
-    earlier = _ASYNC_ACTORS[raw.values[1]]
-    first = f"{earlier} of {context.at(raw.other)}"
+    actor = _ASYNC_ACTORS[raw.values[1]]
+    first = f"{actor} of {context.at(raw.other)}"
     second = f"{_ASYNC_ACTORS[raw.values[0]]} of {context.at(raw.place)}"
     reason = "no barrier orders the two"
     if raw.barrier >= 0 and _ASYNC_ACTORS[raw.values[0]] == "the TMA load":
         reason += f": let those who wait for {context.mbarrier(raw.barrier)} give the memory back before the next load"
     elif raw.barrier >= 0:
         reason += f": wait for {load_barrier(raw, context)}"
-    if earlier == "wgmma":
+    if raw.has_owner and actor == "the TMA load" and second.startswith("a thread"):
+        reason += " in its CTA, and then at a barrier of the cluster (a relaxed arrival there orders nothing)"
+    if actor == "wgmma":
         reason += ", for all warps of the warpgroup (wgmma_wait_group speaks only for the warp that waits)"
     return (
         f"{second} {_VERBS[OPS[raw.op]]} what {first} {_PAST[OPS[raw.other_op]]}, and {reason}; "
-        f"{context.shared_place(raw.offset)}; {who(raw, context)}, after {context.thread(raw.other.thread)}."
+        f"{context.shared_place(raw.offset)}{owner(raw)}; {who(raw, context)}, after {earlier(raw, context)}."
+    )
+
+
+def _cluster_rank(raw: RawReport, context: Context) -> str:
+    rank, count = raw.values[:2]
+    return (
+        f"{context.at(raw.place)} reads the shared memory of CTA {rank} of the cluster, which has "
+        f"{_plural(count, 'CTA')}: their ranks count from 0; {who(raw, context)}."
+    )
+
+
+def _cluster_unwritten(raw: RawReport, context: Context) -> str:
+    return (
+        f"{context.at(raw.place)} reads {raw.bytes} bytes of {context.shared_place(raw.offset)}{owner(raw)}, to which "
+        "nothing was written: who reads must name a place that the other CTA fills, and come after a barrier of the "
+        f"cluster; {who(raw, context)}."
     )
 
 
@@ -350,4 +370,6 @@ SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "register_budget": _register_budget,
     "proxy_fence": _proxy_fence,
     "async_race": _async_race,
+    "cluster_rank": _cluster_rank,
+    "cluster_unwritten": _cluster_unwritten,
 }

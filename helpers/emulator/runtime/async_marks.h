@@ -33,6 +33,7 @@ struct AsyncConflict {
     uint32_t offset;
     bool lacks_fence = false;   // ordered, but written by a thread without a proxy fence
     const AsyncWrite* load = nullptr;   // the earlier one, if it is a TMA load
+    int earlier_rank = -1;              // of the CTA whose thread did the earlier one; -1: of the load, or the owner
 };
 
 // Shared memory in granules of 16 bytes, which every asynchronous operation covers whole.

@@ -65,6 +65,12 @@ private:
     uint64_t events_at_last_tries_ = 0;
 };
 
+// The cluster's barriers to which a thread has come, so that what it does now comes after its arrivals there; also at
+// one for which it has not waited.
+inline uint64_t cluster_phases_of(const Thread& thread) {
+    return thread.cluster_phase + (thread.cluster_arrive_line != 0 ? 1 : 0);
+}
+
 // A thread arrives at the cluster's barrier, or waits until all have.
 void cluster_barrier_arrive(Thread& thread, bool release, int line);
 void cluster_barrier_wait(Thread& thread, int line);

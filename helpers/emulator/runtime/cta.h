@@ -86,6 +86,13 @@ struct Warp {
     Wait waits[kWaits];
 };
 
+// The last read of a CTA's shared memory by another CTA, for launches in which accesses are not ordered.
+struct RemoteRead {
+    Place place;
+    uint64_t cluster_phases = 0;  // of the reading thread, see cluster_phases_of
+    bool is_open = false;         // the owner may not know yet that it is over
+};
+
 struct Cta {
     Worker* worker;
     Cluster* cluster;
@@ -104,9 +111,17 @@ struct Cta {
     uint32_t epoch;          // counts barriers; never repeats in a worker
     uint32_t syncs;          // barriers of several warps so far: __syncthreads, named barriers, the cluster's
     uint64_t released_cluster_phase;   // the last barrier of the cluster, from 1, to which a thread came with a release
+    std::vector<RemoteRead> remote_reads;   // by the reader's rank; empty: there were none
 
     bool has_exited() const { return live == 0; }
 };
+
+// In a report: which CTA is meant.
+inline void name_cta(uint32_t (&name)[3], const Cta& cta) {
+    name[0] = cta.index.x;
+    name[1] = cta.index.y;
+    name[2] = cta.index.z;
+}
 
 // The thread whose fiber runs on the calling OS thread, or nullptr between fibers.
 extern thread_local Thread* current_thread __attribute__((tls_model("initial-exec")));

@@ -60,9 +60,7 @@ Report overlap_report(Kind kind, int line, const Region& overlap, const Cta& own
     Report report = shared_report(owner, kind, line, overlap);
     report.other.line = earlier.line;
     report.other.thread = earlier.thread;
-    report.other_cta[0] = owner.index.x;
-    report.other_cta[1] = owner.index.y;
-    report.other_cta[2] = owner.index.z;
+    name_cta(report.other_cta, owner);
     report.values[0] = value;
     return report;
 }

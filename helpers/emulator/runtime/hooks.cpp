@@ -40,6 +40,7 @@ void report_race(Worker& worker, Thread& thread, const Site& site, uint64_t offs
     report.place.code = site.counter.code;
     report.other.code = worker.tracer.site_at(race.earlier.site).counter.code;
     report.other.thread = race.earlier.linear();
+    name_cta(report.other_cta, *thread.cta);
     worker.add_report(report, thread);
 }
 
@@ -75,12 +76,23 @@ void on_global_access(Worker& worker, Thread& thread, uint64_t address, int byte
     worker.tracer.log(site, thread.lane, address);
 }
 
+int64_t code_of(const Worker& worker, void* return_address) {
+    return int64_t(reinterpret_cast<uint64_t>(return_address) - 1 - worker.launch.spec.image_begin);
+}
+
+// Gives way to the other lanes after a long stretch of accesses.
+void give_way_at_times(Worker& worker, Thread& thread, int64_t code) {
+    if (thread.steps < thread.slice_end) return;
+    thread.code = code;
+    worker.yield(thread);
+}
+
 inline void on_access(void* pointer, int bytes, Op op, void* return_address, bool aligned = true) {
     Thread* thread = current_thread;
     if (thread == nullptr) return;
     const uint64_t address = reinterpret_cast<uint64_t>(pointer);
     Worker& worker = *thread->cta->worker;
-    const int64_t code = int64_t(reinterpret_cast<uint64_t>(return_address) - 1 - worker.launch.spec.image_begin);
+    const int64_t code = code_of(worker, return_address);
     if (address - reinterpret_cast<uint64_t>(thread->stack_low) < kStackBytes) {
         if (worker.launch.spec.uses_hopper) local_access(*thread, pointer, op, code);
         return;
@@ -96,10 +108,7 @@ inline void on_access(void* pointer, int bytes, Op op, void* return_address, boo
     } else {
         on_global_access(worker, *thread, address, bytes, op, code);
     }
-    if (thread->steps >= thread->slice_end) {
-        thread->code = code;
-        worker.yield(*thread);
-    }
+    give_way_at_times(worker, *thread, code);
 }
 
 // A copy of many bytes at once, counted as the widest accesses that a GPU has.
@@ -119,6 +128,16 @@ namespace emulator {
 
 void shared_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address) {
     if (thread.cta->worker->launch.spec.counters) on_access(pointer, bytes, op, return_address);
+}
+
+void count_remote_load(Thread& thread, uint64_t offset, int bytes, int array, void* return_address) {
+    Worker& worker = *thread.cta->worker;
+    if (!worker.launch.spec.counters) return;
+    const int64_t code = code_of(worker, return_address);
+    Site& site = worker.tracer.site(uint64_t(code), Space::shared, Op::load, bytes);
+    site.range = array;
+    worker.tracer.log(site, thread.lane, offset);
+    give_way_at_times(worker, thread, code);
 }
 
 }   // namespace emulator

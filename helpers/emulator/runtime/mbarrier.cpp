@@ -7,6 +7,7 @@
 #include "hazards.h"
 #include "launch.h"
 #include "ordering_state.h"
+#include "remote_reads.h"
 #include "worker.h"
 
 namespace emulator {
@@ -27,12 +28,6 @@ Report report_on(Kind kind, uint32_t offset, const Mbarrier* barrier, int line) 
     report.barrier = int32_t(offset);
     if (barrier != nullptr) report.barrier_line = barrier->line;
     return report;
-}
-
-void name_cta(uint32_t (&name)[3], const Cta& cta) {
-    name[0] = cta.index.x;
-    name[1] = cta.index.y;
-    name[2] = cta.index.z;
 }
 
 uint32_t checked_offset(Thread& thread, const void* address, int line) {
@@ -391,9 +386,7 @@ void emulator_mbarrier_arrive_cluster(uint64_t* address, uint32_t rank, bool rel
     Mbarrier& barrier = usable(thread, to, offset, line);
     if (&to != thread.cta) {
         barrier.remote_phase = barrier.phase + 1;
-        // After its arrival at a barrier of the cluster, that one is over for what the thread does.
-        const uint64_t phase = thread.cluster_phase + (thread.cluster_arrive_line != 0 ? 1 : 0);
-        barrier.remote_cluster_phase = std::max(barrier.remote_cluster_phase, phase);
+        barrier.remote_cluster_phase = std::max(barrier.remote_cluster_phase, cluster_phases_of(thread));
         barrier.remote = {-1, line, thread.linear};
         barrier.remote_cta = thread.cta;
     }
@@ -433,6 +426,7 @@ bool emulator_mbarrier_wait(uint64_t* address, uint32_t parity, bool is_try, boo
     barrier.waited_phase = barrier.phase;
     if (of_cluster) {
         barrier.waited_phase_of_cluster = barrier.phase;
+        if (barrier.ended_remotely) remote_reads_are_known(cta);
     } else {
         check_scope(thread, barrier, line);
     }

@@ -37,6 +37,8 @@ Ordering::Ordering(int ctas, int threads, uint64_t shared_bytes)
     warp_meetings_.resize(size_t(ctas * warps_));
     barrier_meetings_.resize(size_t(ctas * kBarriers));
     for (int i = 0; i < ctas; ++i) marks_.emplace_back(shared_bytes, readers_);
+    remote_reads_.resize(size_t(ctas));
+    waits_.resize(size_t(ctas * kBarriers));
 }
 
 namespace {
@@ -62,6 +64,8 @@ void Ordering::begin() {
     for (Meeting& meeting : warp_meetings_) clear(meeting);
     clear(cluster_meeting_);
     for (AsyncMarks& marks : marks_) marks.clear();
+    for (auto& reads : remote_reads_) reads.clear();
+    for (auto& waits : waits_) waits.clear();
     tickets_.assign(tickets_.size(), 0);
     over_.assign(over_.size(), 0);
     has_fences_ = false;
@@ -127,7 +131,11 @@ void Ordering::phase_completed(const Mbarrier& barrier) {
 }
 
 void Ordering::acquire_from(const Mbarrier& barrier, Thread& thread) {
-    if (barrier.phase != 0) leave(barrier_meetings_[size_t(barrier.meeting)], thread);
+    if (barrier.phase == 0) return;
+    leave(barrier_meetings_[size_t(barrier.meeting)], thread);
+    if (ctas_ == 1 || barrier.component < 0) return;
+    waits_[size_t(barrier.component)].push_back(
+        {uint32_t(barrier.phases_before + barrier.phase), now(thread), thread.clock});
 }
 
 bool Ordering::knows_phase(const Thread& thread, const Mbarrier& barrier) const {
@@ -187,6 +195,10 @@ void Ordering::report(Thread& thread, const Cta& owner, const AsyncConflict& con
     report.place = conflict.place;
     report.other = conflict.earlier;
     report.offset = conflict.offset;
+    report.has_owner = &owner != thread.cta;
+    name_cta(report.owner, owner);
+    const int rank = conflict.load != nullptr ? conflict.load->cta : conflict.earlier_rank;
+    name_cta(report.other_cta, rank < 0 ? owner : *owner.cluster->ctas[size_t(rank)]);
     report.detail = conflict.actor == AsyncConflict::tma_store;
     report.values[0] = conflict.actor;
     report.values[1] = conflict.earlier_actor;
@@ -198,6 +210,23 @@ void Ordering::report(Thread& thread, const Cta& owner, const AsyncConflict& con
     }
     thread.cta->worker->add_report(report, thread);
 }
+
+namespace {
+
+// Two threads' accesses to shared memory, of different CTAs.
+Report race_report(Op op, Op earlier_op, uint32_t offset, int bytes, int array) {
+    Report report;
+    report.kind = Kind::race;
+    report.space = Space::shared;
+    report.op = op;
+    report.other_op = earlier_op;
+    report.bytes = bytes;
+    report.buffer = array;
+    report.offset = int64_t(offset);
+    return report;
+}
+
+}   // namespace
 
 void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op, const Site& site) {
     AsyncMarks& marks = marks_[size_t(thread.cta->rank)];
@@ -214,6 +243,15 @@ void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op,
         }
     }
     if (op == Op::load) return;
+    for_remote_reads(*thread.cta, uint32_t(offset), uint32_t(bytes), [&](const OrderedRead& read, uint32_t) {
+        if (clock.known[size_t(read.thread)] >= read.time) return;
+        const Thread& reader = thread_of(*thread.cta->cluster, read.thread);
+        Report race = race_report(op, Op::load, uint32_t(offset), bytes, site.range);
+        race.place.code = site.counter.code;
+        race.other = {-1, read.line, reader.linear};
+        name_cta(race.other_cta, *reader.cta);
+        thread.cta->worker->add_report(race, thread);
+    });
     marks.for_reads(uint32_t(offset), uint32_t(bytes), [&](size_t reader, uint32_t ticket, const AsyncRead& read,
                                                            uint32_t at) {
         if (knows_read(clock, *thread.cta, reader, ticket)) return;
@@ -227,9 +265,9 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     AsyncMarks& marks = marks_[size_t(to.rank)];
     const Clock& clock = clock_of(issuer);
     const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, const Place& place, uint32_t at,
-                               const AsyncWrite* load = nullptr, bool fence = false) {
+                               const AsyncWrite* load = nullptr, bool fence = false, int earlier_rank = -1) {
         report(issuer, to, {AsyncConflict::tma_load, earlier, Op::store, earlier_op, {-1, line, issuer.linear}, place,
-                            at, fence, load});
+                            at, fence, load, earlier_rank});
     };
     // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
     marks.for_reads(offset, bytes, [&](size_t reader, uint32_t ticket, const AsyncRead& read, uint32_t at) {
@@ -240,6 +278,11 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
         if (write.time == 0 || clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
         report_it(AsyncConflict::tma_load, Op::store, {-1, write.line, write.thread}, at, &write);
+    });
+    for_remote_reads(to, offset, bytes, [&](const OrderedRead& read, uint32_t at) {
+        if (clock.known[size_t(read.thread)] >= read.time) return;
+        const Thread& reader = thread_of(*to.cluster, read.thread);
+        report_it(AsyncConflict::thread, Op::load, {-1, read.line, reader.linear}, at, nullptr, false, reader.cta->rank);
     });
     const size_t first_thread = size_t(to.rank * threads_);
     to.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
@@ -254,6 +297,72 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     const int component = barrier == nullptr ? -1 : barrier->component;
     if (component >= 0) marks.add_write(offset, bytes, {component, 0, line, issuer.linear, issuer.cta->rank,
                                                          barrier_offset});
+}
+
+// Reads by other CTAs -------------------------------------------------------------------------------------------
+
+Thread& Ordering::thread_of(const Cluster& cluster, int number) const {
+    return cluster.ctas[size_t(number / threads_)]->threads[size_t(number % threads_)];
+}
+
+template <class Visit>
+void Ordering::for_remote_reads(const Cta& owner, uint32_t offset, uint32_t bytes, Visit&& visit) const {
+    const auto& by_granule = remote_reads_[size_t(owner.rank)];
+    if (by_granule.empty()) return;
+    for (uint32_t granule = offset / AsyncMarks::kGranule; granule * AsyncMarks::kGranule < offset + bytes; ++granule) {
+        const auto found = by_granule.find(granule);
+        if (found == by_granule.end()) continue;
+        for (const OrderedRead& read : found->second) visit(read, granule * AsyncMarks::kGranule);
+    }
+}
+
+// Whether a thread of another CTA knows that a load's data is there: of a thread that has waited for it, through
+// barriers that hand over accesses. That the phase is over it may know from a relaxed arrival, too, which does not.
+bool Ordering::knows_landed(const Thread& reader, const AsyncWrite& write) const {
+    if (write.time == 0) return false;
+    const Clock& clock = clock_of(reader);
+    const std::vector<Wait>& waits = waits_[size_t(write.component)];
+    for (auto wait = waits.rbegin(); wait != waits.rend() && wait->phase >= write.time; ++wait) {
+        if (clock.known[size_t(wait->thread)] >= wait->time) return true;
+    }
+    return false;
+}
+
+bool Ordering::is_written(const Cta& owner, uint32_t offset, uint32_t bytes) {
+    bool is_written = marks_[size_t(owner.rank)].write_at(offset) != nullptr;
+    owner.worker->shadow->for_accesses(offset, bytes,
+                                       [&](const Access&, Op op, uint32_t) { is_written |= op == Op::store; });
+    return is_written;
+}
+
+void Ordering::remote_read(Thread& reader, Cta& owner, uint32_t offset, uint32_t bytes, int array,
+                           uint64_t cluster_phases, int line) {
+    const Clock& clock = clock_of(reader);
+    bool by_threads = false, is_race = false;
+    owner.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
+        if (op == Op::load) return;
+        by_threads = true;
+        if (is_race || clock.known[size_t(owner.rank * threads_ + access.linear())] >= access.tick) return;
+        is_race = true;
+        Report race = race_report(Op::load, Op::store, at, int(bytes), array);
+        race.place.line = line;
+        race.other = {owner.worker->tracer.site_at(access.site).counter.code, 0, access.linear()};
+        race.has_owner = 1;
+        name_cta(race.owner, owner);
+        name_cta(race.other_cta, owner);
+        reader.cta->worker->add_report(race, reader);
+    });
+    // What a thread has written after TMA, in an order that was looked at then, is all that is left to know of.
+    const AsyncWrite* write = by_threads ? nullptr : marks_[size_t(owner.rank)].write_at(offset);
+    if (write != nullptr && !knows_landed(reader, *write)) {
+        report(reader, owner, {AsyncConflict::thread, AsyncConflict::tma_load, Op::load, Op::store,
+                               {-1, line, reader.linear}, {-1, write->line, write->thread}, offset, false, write});
+    }
+    // Who knows of this read knows of those that this thread knows of.
+    std::vector<OrderedRead>& reads = remote_reads_[size_t(owner.rank)][offset / AsyncMarks::kGranule];
+    const auto is_known = [&](const OrderedRead& read) { return clock.known[size_t(read.thread)] >= read.time; };
+    reads.erase(std::remove_if(reads.begin(), reads.end(), is_known), reads.end());
+    reads.push_back({reader.clock, now(reader), line, cluster_phases});
 }
 
 void Ordering::write_done(Cta& to, uint32_t offset, uint32_t barrier_offset) {

@@ -1,6 +1,7 @@
 // Vector clocks of a cluster; see ordering.h for what they are for.
 #pragma once
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "async_marks.h"
@@ -16,6 +17,14 @@ struct Site;
 // What those know that have come to a barrier, and what those knew that came to it before.
 struct Meeting {
     Clock coming, passed;
+};
+
+// A thread's read of another CTA's shared memory.
+struct OrderedRead {
+    int thread = -1;               // its number in the cluster
+    uint32_t time = 0;             // of its clock
+    int line = 0;
+    uint64_t cluster_phases = 0;   // see cluster_phases_of
 };
 
 // Components of a clock, in this order: threads of all CTAs; mbarriers as they are initialised (phases completed); for
@@ -50,6 +59,26 @@ public:
     // with other threads.
     void generic_access(Thread& thread, uint64_t offset, int bytes, Op op, const Site& site);
 
+    // A read of another CTA's shared memory: finds races with what its threads and TMA have written there.
+    void remote_read(Thread& reader, Cta& owner, uint32_t offset, uint32_t bytes, int array, uint64_t cluster_phases,
+                     int line);
+    // Whether a thread or TMA has written in a range.
+    bool is_written(const Cta& owner, uint32_t offset, uint32_t bytes);
+    // Calls visit(read) for the reads by other CTAs of which no thread of the owner knows that they are over.
+    template <class Visit>
+    void for_unknown_reads(const Cta& owner, Visit&& visit) const {
+        if (remote_reads_[size_t(owner.rank)].empty()) return;
+        Clock all(components_);
+        for (const Thread& thread : owner.threads) join_components(all.known, clock_of(thread).known);
+        for (const auto& [granule, reads] : remote_reads_[size_t(owner.rank)]) {
+            for (const OrderedRead& read : reads) {
+                if (all.known[size_t(read.thread)] < read.time) visit(read);
+            }
+        }
+    }
+    // A thread by its number in the cluster.
+    Thread& thread_of(const Cluster& cluster, int number) const;
+
     // See ordering.h.
     void write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset, int line);
     void write_done(Cta& to, uint32_t offset, uint32_t barrier_offset);
@@ -80,6 +109,10 @@ private:
     void threads_of(const Thread& issuer, AsyncReader reader, int& first, int& last) const;
     void join(Clock& to, const Clock& from);
     void report(Thread& thread, const Cta& owner, const AsyncConflict& conflict);
+    // Calls visit(read, offset) for the remembered reads of a range by other CTAs.
+    template <class Visit>
+    void for_remote_reads(const Cta& owner, uint32_t offset, uint32_t bytes, Visit&& visit) const;
+    bool knows_landed(const Thread& reader, const AsyncWrite& write) const;
 
     const int ctas_, threads_, warps_, readers_;
     const size_t first_barrier_, first_reader_, components_;
@@ -89,6 +122,14 @@ private:
     std::vector<Meeting> block_meetings_, warp_meetings_, barrier_meetings_;
     Meeting cluster_meeting_;
     std::vector<AsyncMarks> marks_;              // by rank
+    // By rank, and by granule of AsyncMarks: reads by other CTAs, of each thread the last.
+    std::vector<std::unordered_map<uint32_t, std::vector<OrderedRead>>> remote_reads_;
+    // By mbarrier's component: who has waited for which phase, and when.
+    struct Wait {
+        uint32_t phase, time;
+        int thread;
+    };
+    std::vector<std::vector<Wait>> waits_;
     std::vector<uint32_t> tickets_;              // of each reader of each CTA: reads issued
     std::vector<uint32_t> over_;                 // by component, from first_reader_ on: reads known to be over
 };

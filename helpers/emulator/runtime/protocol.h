@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-constexpr int32_t kProtocolVersion = 4;
+constexpr int32_t kProtocolVersion = 5;
 constexpr int kWarp = 32;
 
 // A pointer argument: an array of the caller, replaced by a guarded copy during the launch.
@@ -77,6 +77,8 @@ enum class Kind : int32_t {
     proxy_fence = 34,             // generic writes read by the async proxy with no fence.proxy.async between
     async_race = 35,              // an asynchronous copy and another access with no barrier between
     barrier_scope = 36,           // a wait with the scope of its CTA for arrivals from another
+    cluster_rank = 37,            // a read of the shared memory of a CTA that the cluster does not have
+    cluster_unwritten = 38,       // a read of another CTA's shared memory to which nothing was written
     // 40-69: asynchronous data (words_async.py)
     tensor_map = 40,            // a tensor map that cannot be used
     tma_alignment = 41,         // the shared-memory side of a copy
@@ -128,6 +130,8 @@ struct Report {
     int32_t state_count = 0;
     uint32_t cta[3] = {};
     uint32_t other_cta[3] = {};
+    uint32_t owner[3] = {};   // of the shared memory, if that is not `cta`:
+    int32_t has_owner = 0;
     int64_t first_state = 0;
     int64_t count = 1;      // how often it happened
     Place place, other;
@@ -179,6 +183,7 @@ enum class Total : int32_t {
     mbarrier_waits_blocked = 2,   // those that found their phase not complete
     cluster_barriers = 3,
     named_barriers = 4,
+    cluster_load_bytes = 5,       // read from other CTAs' shared memory
     // 10-31: asynchronous data
     tma_load_boxes = 10,
     tma_load_bytes = 11,              // of the boxes, each counted once also if several CTAs get it

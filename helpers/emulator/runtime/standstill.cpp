@@ -20,9 +20,7 @@ WarpState row_of(const Thread& thread) {
     row.warp = thread.warp;
     row.lanes = 1u << thread.lane;
     row.state = state_of(thread);
-    row.cta[0] = thread.cta->index.x;
-    row.cta[1] = thread.cta->index.y;
-    row.cta[2] = thread.cta->index.z;
+    name_cta(row.cta, *thread.cta);
     if (row.state == State::exited || row.state == State::not_started) return row;
     row.place = {row.state == State::running ? thread.code : -1, thread.wait.line, thread.linear};
     if (row.state != State::running && thread.wait.describe != nullptr) thread.wait.describe(thread.wait, row);

@@ -10,6 +10,7 @@
 #include "mbarrier.h"
 #include "named_barrier.h"
 #include "registers.h"
+#include "remote_reads.h"
 #include "signals.h"
 #include "standstill.h"
 
@@ -59,6 +60,7 @@ void Worker::begin(int64_t cta_number, uint3 index) {
     if (cta.cluster->ordering() != nullptr) shadow->forget();   // its time starts anew
     cta.syncs = 0;
     cta.released_cluster_phase = 0;
+    cta.remote_reads.clear();
     cta.barrier = {};
     cta.mbarriers->clear();
     cta.named_barriers->clear();
@@ -223,6 +225,7 @@ void Worker::fiber_main() {
     if (cta.live == 0) {
         async_cta_exits(thread);
         mbarriers_cta_exits(thread);
+        remote_reads_cta_exits(thread);
     }
     for (;;) worker.yield(thread);
 }
