@@ -1,4 +1,4 @@
-"""Command-line tools of the CUDA Toolkit that the course can use but does not install: where they are, which version."""
+"""Command-line tools of the CUDA Toolkit that the course can use but does not install: their places and versions."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from helpers.errors import BackendError
 
 FOLDERS = ("bin", "", "compute-sanitizer")   # below a toolkit's root; some packages leave out the links in bin
-ROOTS = ("/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda")
+ROOTS = ("/usr/local/cuda", "/usr/lib/cuda")
 TIMEOUT_S = 30.0
 
 

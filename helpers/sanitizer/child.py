@@ -1,0 +1,112 @@
+"""The process that compute-sanitizer watches: it multiplies a few small shapes with one rung, or with a planted fault.
+
+    compute-sanitizer --tool memcheck python -m helpers.sanitizer.child 07_pipelining
+    compute-sanitizer --tool racecheck python -m helpers.sanitizer.child --fault no_barrier_after_loading
+
+Its last line is `launched N times, all results right`. No kernel runs but the rung's: matrices are made on the host and
+copied, and C is compared there. So every byte on the GPU is written by a copy or by the kernel that is watched.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from helpers import gpu
+from helpers.arrays import empty_matrix, namespace, random_matrix, to_backend, to_host
+from helpers.entry import Parser, guarded
+from helpers.errors import BackendError
+from helpers.kernel import Kernel, load
+from helpers.records import size_name
+from helpers.rungs import Rung, find_rung
+from helpers.verify import check
+
+LEAST_K = 96   # of rungs whose step along K is shorter
+
+
+def shapes(rung: Rung) -> tuple[tuple[int, int, int], ...]:
+    """(M, N, K) of the products: the smallest; whole tiles; and two by three tiles with an edge in M, N and K.
+
+    The last two are so deep that each stage of the ring is used again.
+    """
+    rows, columns, depth = rung.tile
+    rows *= rung.cluster
+    least_m, least_n, least_k = rung.multiples
+    deep = max((rung.stages + 2) * depth, LEAST_K)
+    return (
+        rung.multiples,
+        (rows, columns, deep),
+        (rows + least_m, 2 * columns + least_n, deep + least_k),
+    )
+
+
+def sms(rung: Rung) -> int | None:
+    """SMs that a persistent kernel is launched for: two CTAs or clusters share all tiles; None for other kernels."""
+    return 2 * rung.cluster if rung.persistent else None
+
+
+def multiply(kernel: Kernel, sizes: Iterable[tuple[int, int, int]], reads: bool = True, unwritten: bool = False) -> int:
+    """Multiply random matrices of these sizes and return the number of launches.
+
+    reads: whether C is copied to the host and compared. unwritten: leave A as it was allocated.
+    Raises BackendError if a result is wrong or the kernel fails.
+    """
+    count = 0
+    for m, n, k in sizes:
+        A, B = random_matrix(m, k, 1, "emulator"), random_matrix(k, n, 2, "emulator")
+        on_gpu = [empty_matrix(m, k, "cuda") if unwritten else to_backend(A, "cuda"), to_backend(B, "cuda")]
+        C = empty_matrix(m, n, "cuda")
+        kernel(*on_gpu, out=C)
+        gpu.synchronize()
+        count += 1
+        if reads:
+            require_product(kernel, A, B, to_host(C))
+    return count
+
+
+def require_product(kernel: Kernel, A: Any, B: Any, C: Any) -> None:
+    """Raises BackendError if C is not A @ B."""
+    outcome = check(C, A, B)
+    if not outcome.passed:
+        size = size_name(A.shape[0], B.shape[1], A.shape[1])
+        raise BackendError(f"{kernel.rung.name}.{kernel.entry} is wrong at {size}: {outcome.reason}")
+
+
+def reads_result(rung: Rung, tool: str) -> bool:
+    """Whether C is read: not where initcheck would not know that TMA has written it."""
+    return not (tool == "initcheck" and rung.maps.C is not None)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0, or 1 if a result is wrong."""
+    parser = Parser(prog="python -m helpers.sanitizer.child", description="What compute-sanitizer watches.")
+    parser.add_argument("rung", nargs="?", help="a rung's name")
+    parser.add_argument("--fault", default=None, metavar="NAME", help="a planted fault instead")
+    parser.add_argument("--unread", action="store_true", help="do not compare the results")
+    options = parser.parse_args(arguments)
+    if (options.rung is None) == (options.fault is None):
+        parser.error("give a rung, or --fault NAME")
+    return guarded(lambda: run(options.rung, options.fault, not options.unread))
+
+
+def run(rung: str | None, fault: str | None, reads: bool) -> int:
+    """What `main` does. A pool would take memory for several arrays at once: each gets an allocation of its own."""
+    namespace("cuda").cuda.set_allocator(None)
+    count = 0
+    if fault is not None:
+        from helpers.sanitizer.faults import find_fault
+
+        planted = find_fault(fault)
+        kernel = load(planted.kernel, backend="cuda", defines=planted.defines, file=planted.file())
+        count = multiply(kernel, [planted.size], reads=False, unwritten=planted.unwritten)
+    else:
+        chosen = find_rung(rung)
+        for entry in (chosen.entry, *chosen.twins):
+            kernel = load(chosen, backend="cuda", entry=entry)
+            kernel.sms = sms(chosen) or kernel.sms
+            count += multiply(kernel, shapes(chosen), reads)
+    print(f"launched {count} times, all results right", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
