@@ -19,9 +19,10 @@ from typing import Any
 from helpers import device, gpu
 from helpers.arrays import empty_matrix, random_matrix
 from helpers.benchmark import SPIN_MS, launch_count, warm_turn
+from helpers.checks import require_kind
 from helpers.device import Device, peak_tflops
 from helpers.entry import Parser, guarded
-from helpers.errors import BackendError
+from helpers.errors import ArgumentError, BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
@@ -29,6 +30,7 @@ from helpers.records import REGIMES, Measurement, device_from_json, record_folde
 from helpers.rungs import Rung, find_rung
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text
+from helpers.words import short
 
 SCHEMA = "hopper-matmul/held-clock/1"
 TURN_S = 2.0
@@ -133,8 +135,15 @@ def with_clocks(measurements: Iterable[Measurement], directory: Path | None = No
     """Each measurement with its kernel's clock: measured now for a live one, else as recorded for the same code.
 
     It is None for sizes other than M = N = K, and for a live measurement of other code than the rung's own.
+    Raises ArgumentError for what is no measurement.
     """
-    return [Clocked(item, _mhz(item, directory)) for item in measurements]
+    remedy = "give what benchmark(...) returned, or recordings(...)"
+    if not isinstance(measurements, Iterable):
+        raise ArgumentError(f"measurements is {short(measurements)}, not a list of them: {remedy}.")
+    items = [*measurements]
+    for index, item in enumerate(items):
+        require_kind(f"measurements[{index}]", item, Measurement, remedy)
+    return [Clocked(item, _mhz(item, directory)) for item in items]
 
 
 def _mhz(item: Measurement, directory: Path | None) -> float | None:

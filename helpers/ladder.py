@@ -40,6 +40,7 @@ def recordings(up_to: int | None = None, size: int = SIZE, regime: str = "burst"
     return found
 
 
+@typed
 def ladder_points(measurements: Sequence[Measurement], size: int = SIZE) -> "list[LadderPoint]":
     """The published figures of this size, then the measured ones by their source, recorded or live."""
     from helpers.plots.ladder import LadderPoint

@@ -21,6 +21,7 @@ from helpers.models.stmatrix import STORES
 from helpers.models.swizzle import CHUNK_BYTES
 from helpers.noting import NotingKernel
 from helpers.rungs import find_rung
+from helpers.typed import typed
 from helpers.variants import variant
 
 RUNG = 10
@@ -92,6 +93,7 @@ class TileLog:
         return [event for event in self.events if event.who == who]
 
 
+@typed
 def tile_events(steps: int = 5, tiles: int = 2, defines: Mapping[str, int] | None = None) -> TileLog:
     """Run so many tiles of one cluster, each of so many steps along K, on the emulator, and bring what CTA 0 noted.
 

@@ -129,6 +129,11 @@ def test_picture(name):
     require_legible(draw, sentences)
 
 
+def test_no_line_is_left_out_of_the_share():
+    with pytest.raises(ArgumentError, match="places has 4 items"):
+        useful_share(SIZES, {f"{count} CTAs": count for count in (100, 110, 120, 130)})
+
+
 @pytest.mark.compiler
 def test_picture_of_events():
     log = persistence_events(tiles=3, steps=5, seed=1)

@@ -1,12 +1,16 @@
 """docs/pictures.md: every line draws its picture as it stands there."""
 
 import ast
+import importlib
+import inspect
+import pkgutil
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from helpers import plots
 from helpers.errors import ArgumentError
 from helpers.plots.figure import Picture, overlaps, png
 from helpers.rungs import ROOT
@@ -31,6 +35,25 @@ def test_a_line_draws_a_picture(names, line):
     data = png(picture)
     assert time.process_time() - start < 3
     assert isinstance(picture, Picture) and picture.alt and len(data) < 200_000 and overlaps(picture) == []
+
+
+def plot_functions() -> dict[str, Callable]:
+    """The public functions of helpers.plots that give a Picture, by module and name."""
+    found = {}
+    for module in pkgutil.iter_modules(plots.__path__):
+        names = vars(importlib.import_module(f"helpers.plots.{module.name}"))
+        for name, value in names.items():
+            own = inspect.isfunction(value) and value.__module__ == f"helpers.plots.{module.name}"
+            if own and not name.startswith("_") and value.__annotations__.get("return") is Picture:
+                found[f"{module.name}.{name}"] = value
+    del found["figure.new_picture"]   # an empty one, to draw on
+    return found
+
+
+def test_every_plot_function_has_a_line(names):
+    shown = [eval(line.split("(")[0], dict(names)) for line in LINES]
+    assert [name for name, function in plot_functions().items() if function not in shown] == []
+    assert len(plot_functions()) > 40
 
 
 def test_every_import_is_used():

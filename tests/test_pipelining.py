@@ -217,6 +217,15 @@ PICTURES = {
 }
 
 
+@pytest.mark.parametrize("consumers", [1, 2, 3, 7])
+def test_every_warpgroup_has_its_bar(consumers):
+    names = {"producer": 24} | {f"c{index}": 64 for index in range(consumers)}
+    (axes,) = register_bars(RegisterSplit(56, names)).axes
+    assert len(axes.patches) == 2 * len(names)
+    with pytest.raises(ArgumentError, match="split.after has 9 items"):
+        register_bars(RegisterSplit(56, dict.fromkeys("abcdefghi", 56)))
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.compiler) if name.startswith("chart") else name for name in PICTURES]
 )

@@ -206,8 +206,8 @@ def tile_chart(logs: Mapping[str, TileLog], title: str = "") -> Picture:
         axes.set_xlabel("actions of the warpgroup, one after another (no times)")
         axes.spines["left"].set_visible(False)
         picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        labels = ("first tile", "second tile")[: first.tiles]
-        key(picture, 0.015, 1 - 0.6 / height, list(zip(labels, _TILES, strict=False)))
+        labels = ("tiles 0, 2, ...", "tiles 1, 3, ...") if first.tiles > 2 else ("first tile", "second tile")
+        key(picture, 0.015, 1 - 0.6 / height, list(zip(labels[: first.tiles], _TILES, strict=False)))
         words = "plain: a step, counted from the beginning of K; striped: a quarter stored"
         picture.text(0.985, 1 - 0.6 / height, words, ha="right", va="center", fontsize=10.5)
         told = "; ".join(f"{label}: {', '.join(_told(actions))}" for label, actions in rows)

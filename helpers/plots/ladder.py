@@ -26,6 +26,7 @@ _MARKS = {   # shift along x, marker, colour: told apart by place, shape and lig
 }
 
 
+@typed
 @dataclass(frozen=True)
 class LadderPoint:
     """One figure of one rung.

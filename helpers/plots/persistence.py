@@ -100,8 +100,8 @@ def useful_share(
     """
     heading = title or "Tiles and rounds: how much of the GPU a square C can use"
     looks = ((NAVY, "-"), (VERMILLION, "--"), (GREY, ":"))
-    for name, values in (("sizes", sizes), ("places", places)):
-        require_some(name, values)
+    require_some("sizes", sizes)
+    require_some("places", places, most=len(looks))
     sizes = np.asarray(sizes)
     require_integers("sizes", sizes)
     with style():

@@ -1,10 +1,14 @@
 """How setmaxnreg moves registers from the producer to the consumers."""
 
+from itertools import cycle
+
+from helpers.checks import require_some
 from helpers.models.registers import GROUP, RegisterSplit
 from helpers.plots.figure import INK, NAVY, ON, SKY, VERMILLION, Picture, new_picture, style
 from helpers.typed import typed
 
-_COLORS = (VERMILLION, NAVY, SKY)
+_CONSUMERS = (NAVY, SKY)   # by turns, after the first warpgroup
+_MOST = 8     # warpgroups of a CTA: 1,024 threads
 _GAP = 250   # registers, so that the lines of neighbours stay apart
 
 
@@ -14,6 +18,7 @@ def register_bars(split: RegisterSplit, sums: int = 0, title: str = "") -> Pictu
 
     sums: registers of each consumer's threads that hold sums, drawn as a bracket below the second bar.
     """
+    require_some("split.after", split.after, most=_MOST)
     heading = title or "Registers of a CTA, by warpgroup"
     rows = {"at launch": dict.fromkeys(split.after, split.at_launch), "after setmaxnreg": dict(split.after)}
     file = split.gpu.registers_per_sm
@@ -21,8 +26,9 @@ def register_bars(split: RegisterSplit, sums: int = 0, title: str = "") -> Pictu
         picture = new_picture(9.4, 2.9)
         axes = picture.add_axes((0.165, 0.24, 0.79, 0.52))
         for row, groups in enumerate(rows.values()):
-            left = 0
-            for (name, registers), color in zip(groups.items(), _COLORS, strict=False):
+            left, consumers = 0, cycle(_CONSUMERS)
+            for index, (name, registers) in enumerate(groups.items()):
+                color = next(consumers) if index else VERMILLION
                 width = registers * GROUP
                 axes.barh(row, width, 0.62, left=left, color=color, edgecolor=INK, lw=0.9)
                 middle = left + width / 2

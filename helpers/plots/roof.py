@@ -142,6 +142,7 @@ class Energy:
         return energy_per_flop(self.tflops, self.power_w)
 
 
+@typed
 def energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) -> list[Energy]:
     """What a FLOP took in each sustained measurement, and in wgmma alone on N(0,1). Without a power there is no bar."""
     found = [
