@@ -62,7 +62,7 @@ def who(raw: RawReport, context: Context) -> str:
 
 
 def owner(raw: RawReport) -> str:
-    """` of CTA (1,0,0)` after the name of a place in shared memory, if it is in that of another CTA than the thread's."""
+    """` of CTA (1,0,0)`, to stand after a place in shared memory if that is another CTA's than the thread's."""
     return f" of {cta_name(raw.owner)}" if raw.has_owner else ""
 
 

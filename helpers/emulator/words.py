@@ -54,7 +54,7 @@ def _out_of_bounds(raw: RawReport, context: Context) -> str:
                 f"{context.at(raw.place)} needs an address in the CTA's shared memory, and gets another: declare what "
                 f"it names __shared__; {who(raw, context)}."
             )
-        where = _shared_place(raw, context) + owner(raw)
+        where = _shared_place(raw, context)
     elif raw.buffer >= 0:
         where = _past_or_before(raw.offset, *context.buffers[raw.buffer])
     else:
@@ -66,7 +66,7 @@ def _shared_place(raw: RawReport, context: Context) -> str:
     if raw.buffer < 0:
         return "of shared memory, of which the CTA has none"
     array = context.arrays[raw.buffer]
-    return _past_or_before(raw.offset - array.begin, array.name, array.bytes)
+    return _past_or_before(raw.offset - array.begin, array.name + owner(raw), array.bytes)
 
 
 def _misaligned(raw: RawReport, context: Context) -> str:

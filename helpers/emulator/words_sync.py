@@ -324,10 +324,13 @@ def _async_race(raw: RawReport, context: Context) -> str:
     reason = "no barrier orders the two"
     if raw.barrier >= 0 and _ASYNC_ACTORS[raw.values[0]] == "the TMA load":
         reason += f": let those who wait for {context.mbarrier(raw.barrier)} give the memory back before the next load"
+    elif raw.barrier >= 0 and raw.has_owner:
+        reason += (
+            f": let that CTA wait for its mbarrier {context.mbarrier(raw.barrier)}, and then a barrier of the cluster "
+            "come (a relaxed arrival there orders nothing)"
+        )
     elif raw.barrier >= 0:
         reason += f": wait for {load_barrier(raw, context)}"
-    if raw.has_owner and actor == "the TMA load" and second.startswith("a thread"):
-        reason += " in its CTA, and then at a barrier of the cluster (a relaxed arrival there orders nothing)"
     if actor == "wgmma":
         reason += ", for all warps of the warpgroup (wgmma_wait_group speaks only for the warp that waits)"
     return (
