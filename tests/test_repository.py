@@ -29,6 +29,7 @@ DISTRIBUTIONS = {
     "cuda": "cuda-bindings",
     "jupyter_client": "nbclient",   # nbclient requires it
     "mistune": "jupyterlab",        # jupyterlab requires nbconvert, which requires mistune
+    "nbconvert": "jupyterlab",
     "nvidia": "nvidia-cuda-nvrtc",
     "pynvml": "nvidia-ml-py",
     "yaml": "pyyaml",
