@@ -6,6 +6,7 @@ try:
     from helpers.benchmark import benchmark
     from helpers.kernel import Kernel, emulate, load, random_matrix
     from helpers.machine import Machine, machine
+    from helpers.matmul import matmul
     from helpers.models.predict import predict
     from helpers.verify import Verification, verify, verify_all
 except KeyboardInterrupt:   # importing takes a moment; `python -m helpers...` then stops as quietly as later
@@ -27,6 +28,7 @@ __all__ = [
     "emulate",
     "load",
     "machine",
+    "matmul",
     "predict",
     "random_matrix",
     "verify",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers.arrays import BFLOAT16
+from helpers.arrays import BFLOAT16, current_device
 from helpers.errors import ArgumentError
 from helpers.rungs import Rung
 from helpers.tensor_map import TensorMap
@@ -34,20 +34,22 @@ def check_product(rung: Rung, A: Any, B: Any, backend: str) -> tuple[int, int, i
     return m, n, k
 
 
-def check_output(rung: Rung, C: Any, A: Any, B: Any, backend: str) -> None:
-    """Raises ArgumentError if C cannot take the result of A @ B."""
-    check_matrix("C", C, backend)
+def check_output(rung: Rung, C: Any, A: Any, B: Any, backend: str, name: str = "C") -> None:
+    """Raises ArgumentError if C, by the name that it has as an argument, cannot take the result of A @ B."""
+    check_matrix(name, C, backend)
     expected = (A.shape[0], B.shape[1])
     if tuple(C.shape) != expected:
-        raise ArgumentError(f"C has shape {tuple(C.shape)} but A @ B has shape {expected}: give C that shape.")
-    check_alignment("C", C, rung)
+        raise ArgumentError(
+            f"{name} has shape {tuple(C.shape)} but A @ B has shape {expected}: give {name} that shape."
+        )
+    check_alignment(name, C, rung)
     if isinstance(C, np.ndarray) and not C.flags.writeable:
-        raise ArgumentError("C is read-only: it must be writable; make it with numpy.empty.")
+        raise ArgumentError(f"{name} is read-only: it must be writable; make it with numpy.empty.")
     begin, end = _extent(C)
-    for name, other in (("A", A), ("B", B)):
+    for other_name, other in (("A", A), ("B", B)):
         other_begin, other_end = _extent(other)
         if begin < other_end and other_begin < end:
-            raise ArgumentError(f"C shares memory with {name}: give C memory of its own.")
+            raise ArgumentError(f"{name} shares memory with {other_name}: give {name} memory of its own.")
 
 
 def check_matrix(name: str, matrix: Any, backend: str) -> None:
@@ -98,12 +100,22 @@ def check_memory(name: str, matrix: Any, backend: str) -> None:
             )
         raise ArgumentError(f"{name} is a {kind}, not a NumPy array: make it with random_matrix or numpy.asarray.")
     if backend == "cuda":
-        _check_device(name, matrix)
+        check_device(name, matrix.device.id)
+
+
+def check_device(name: str, device: int) -> None:
+    """Raises ArgumentError if an array lies on another GPU than the current one."""
+    current = current_device("cuda")
+    if device != current:
+        raise ArgumentError(
+            f"{name} lies on GPU {device} but GPU {current} is current: "
+            f"copy it there, or work within `with cupy.cuda.Device({device}):`."
+        )
 
 
 def is_device_array(value: Any) -> bool:
     """Whether a value is a CuPy array. CuPy is not imported for it."""
-    return type(value).__module__.split(".")[0] == "cupy" and hasattr(value, "__cuda_array_interface__")
+    return type(value).__module__.split(".")[0] == "cupy" and hasattr(type(value), "__cuda_array_interface__")
 
 
 def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
@@ -144,7 +156,8 @@ def check_alignment(name: str, matrix: Any, rung: Rung) -> None:
     if begin % rung.alignment:
         raise ArgumentError(
             f"{name} begins {begin % rung.alignment} bytes past a multiple of {rung.alignment}, but {rung.name} moves "
-            f"{rung.alignment} bytes at a time: pass {name}.copy(), which starts aligned memory."
+            f"{rung.alignment} bytes at a time: pass {name}.copy(), or {name}.clone() of torch, which starts aligned "
+            "memory."
         )
 
 
@@ -217,17 +230,6 @@ def _launch_argument(name: str, value: Any, backend: str) -> Any:
     if not value.flags.c_contiguous:
         raise ArgumentError(f"{name} is a strided view: it must be contiguous; make a copy of it.")
     return value
-
-
-def _check_device(name: str, matrix: Any) -> None:
-    import cupy
-
-    current = cupy.cuda.Device().id
-    if matrix.device.id != current:
-        raise ArgumentError(
-            f"{name} lies on GPU {matrix.device.id} but GPU {current} is current: "
-            f"copy it there, or work within `with {name}.device:`."
-        )
 
 
 def _extent(matrix: Any) -> tuple[int, int]:

@@ -36,6 +36,11 @@ def namespace(backend: str) -> ModuleType:
     return cupy
 
 
+def current_device(backend: str) -> int:
+    """The number of the GPU on which this thread works; 0 on the emulator."""
+    return namespace(backend).cuda.Device().id if backend == "cuda" else 0
+
+
 def random_matrix(rows: int, columns: int, seed: int, backend: str = "auto", scale: float = 1.0) -> Any:
     """A bf16 matrix (rows, columns) of normally distributed values with mean 0 and standard deviation `scale`.
 

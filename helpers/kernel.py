@@ -226,8 +226,12 @@ class Kernel:
 
         A call then costs the CPU a launch and nothing else, which counts where kernels take microseconds.
         """
-        m, n, k = check_product(self.rung, A, B, self.backend)
+        check_product(self.rung, A, B, self.backend)
         check_output(self.rung, out, A, B, self.backend)
+        return self.planned(A, B, out)
+
+    def planned(self, A: Any, B: Any, out: Any) -> Callable[[], None]:
+        """What `prepared` makes, of arguments that have been checked already."""
         require_integer("sms", self.sms, 1)
         plan = plan_launch(self.rung, A, B, out, self.sms, self._orders)
         check_launch(plan.grid, plan.block, plan.shared_bytes, self._implementation.shared_limit)
