@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from helpers.errors import ArgumentError, BackendError
+from helpers.gpu import memory_for
 
 WORKSPACE_BYTES = 32 * 1024 * 1024
 REMEDY = "run `make setup` on a machine with an NVIDIA GPU, or `pip install nvidia-cublas`"
@@ -135,7 +136,8 @@ class CublasLt:
         if workspace is None:
             import cupy
 
-            workspace = cupy.empty(WORKSPACE_BYTES, cupy.uint8)
+            with memory_for("cuBLAS's workspace"):
+                workspace = cupy.empty(WORKSPACE_BYTES, cupy.uint8)
         self.workspace = workspace
 
     def plan(self, A: Any, B: Any, C: Any) -> "MatmulPlan":

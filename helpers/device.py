@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from helpers.errors import ArgumentError, BackendError
-from helpers.gpu import meets, probe
+from helpers.gpu import is_of_gpu, meets, out_of_memory, probe
 from helpers.intervals import median
 from helpers.words import first_line
 
@@ -166,6 +166,8 @@ def _look() -> tuple[Device | None, str | None]:
             "set CUPY_CACHE_DIR to a folder that can be written, or use the emulator."
         )
     except Exception as error:   # CuPy raises its own types, and which one depends on what is missing
+        if is_of_gpu(error):
+            return None, str(out_of_memory("a look at it", error))
         return None, f"CuPy cannot use {answer.gpu.name} ({first_line(error)}): run `make setup`, or use the emulator."
 
 
@@ -384,6 +386,18 @@ def _handle(cupy: Any, nvml: Any, index: int) -> Any:
     if nvml is None:
         return None
     return _try(lambda: nvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.runtime.deviceGetPCIBusId(index)))
+
+
+def memory_info() -> tuple[int, int] | None:
+    """Bytes of the first GPU's memory that are free, and all of them, as NVML says; None if it does not.
+
+    Needs no CUDA context, for which there may be no room.
+    """
+    import cupy
+
+    nvml = _nvml()
+    found = _ask(nvml, handle := _handle(cupy, nvml, 0), lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    return None if found is None else (int(found.free), int(found.total))
 
 
 def _ask(nvml: Any, handle: Any, question: Callable[[], Any]) -> Any:

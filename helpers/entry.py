@@ -46,12 +46,12 @@ def guarded(work: Callable[[], int], interrupted: str = "Interrupted.") -> int:
         return fail(str(error))
     except KeyboardInterrupt:
         return fail(interrupted, INTERRUPTED)
-    except MemoryError as error:
+    except Exception as error:
         if gpu.is_of_gpu(error):
             return fail(str(gpu.out_of_memory("this command", error)))
-        what = " ".join(str(error).split()).rstrip(".")
-        return fail(f"The memory does not suffice{f' ({what})' if what else ''}: give a smaller size, or free some.")
-    except Exception as error:
+        if isinstance(error, MemoryError):
+            what = f" ({' '.join(str(error).split()).rstrip('.')})" if str(error).strip() else ""
+            return fail(f"The memory does not suffice{what}: give a smaller size, or free some.")
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return fail(f"No space is left for what this command writes ({error.strerror}): free some disk space.")
         if isinstance(error, OSError) and error.filename and error.strerror:

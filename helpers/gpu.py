@@ -16,6 +16,8 @@ from helpers.errors import BackendError
 from helpers.words import first_line
 
 NEEDED_DRIVER = 13000   # CUDA 13.0, as cuDriverGetVersion counts
+CUDA_ERRORS = ("CUDARuntimeError", "CUDADriverError")   # CuPy's, for what CUDA refuses
+NO_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 STATIC_LIMIT = 48 * 1024   # more shared memory than this has to be asked for (CUDA C++ Programming Guide, 16.4)
 
 
@@ -224,11 +226,9 @@ def memory_for(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except MemoryError as error:
-        if not is_of_gpu(error):
-            raise
-        raise out_of_memory(what, error) from None
     except Exception as error:
+        if is_of_gpu(error):
+            raise out_of_memory(what, error) from None
         if type(error).__name__ != "CUDARuntimeError":
             raise
         raise BackendError(
@@ -237,30 +237,44 @@ def memory_for(what: str) -> Iterator[None]:
         ) from None
 
 
-def is_of_gpu(error: MemoryError) -> bool:
-    """Whether it was the GPU's memory that did not suffice (CuPy's OutOfMemoryError), not the machine's."""
-    return type(error).__module__.partition(".")[0] == "cupy"
+def is_of_gpu(error: Exception) -> bool:
+    """Whether the GPU's memory did not suffice, not the machine's.
+
+    Either an array had no room (CuPy's OutOfMemoryError), or what CUDA makes by itself: a context, a kernel's code.
+    """
+    if isinstance(error, MemoryError):
+        return type(error).__module__.partition(".")[0] == "cupy"
+    return type(error).__name__ in CUDA_ERRORS and any(word in str(error) for word in NO_MEMORY)
 
 
-def out_of_memory(what: str, error: MemoryError) -> BackendError:
-    """CuPy's OutOfMemoryError as one sentence: how much more was needed, and how much is free."""
-    import cupy
-
+def out_of_memory(what: str, error: Exception) -> BackendError:
+    """An error that `is_of_gpu` as one sentence: how much more was needed, and how much is free."""
     asked = re.search(r"allocating ([\d,]+) bytes", str(error))
     needed = f"{_gib(int(asked[1].replace(',', '')))} more" if asked else "more"
-    try:
-        left = "{} of {} are free".format(*map(_gib, cupy.cuda.runtime.memGetInfo()))
-    except Exception:   # the sentence is worth having without it
-        left = "it does not say how much is free"
+    known = _free_and_all()
+    left = "{} of {} are free".format(*map(_gib, known)) if known else "it does not say how much is free"
     return BackendError(
         f"The GPU's memory does not suffice for {what}: {needed} is needed, and {left}; give a smaller size, delete "
         "arrays of this session, or see in `nvidia-smi` who else uses the GPU."
     )
 
 
+def _free_and_all() -> tuple[int, int] | None:
+    """Bytes of the GPU's memory that are free, and all of them; None if nobody says."""
+    import cupy
+
+    from helpers.device import memory_info  # which imports this module
+
+    try:
+        free, total = cupy.cuda.runtime.memGetInfo()
+    except Exception:   # where there is no room for a context; the sentence is worth having without it
+        return memory_info()
+    return free, total
+
+
 def driver_error(what: str, error: Exception) -> BackendError:
     """A driver's error as one sentence."""
-    if isinstance(error, MemoryError) and is_of_gpu(error):
+    if is_of_gpu(error):
         return out_of_memory("this launch", error)
     text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return BackendError(f"{what} ({text}): run the kernel on the emulator to see where, then start Python anew.")

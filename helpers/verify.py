@@ -107,6 +107,7 @@ def check(C: Any, A: Any, B: Any, depth: int = 1, tile: tuple[int, int] | None =
     return Check(True, relative_error, max_error, "")
 
 
+@gpu.memory_for("the verification")
 def verify(kernel: Kernel, size: tuple[int, int, int] | None = None, seed: int = 0) -> Verification:
     """Run a kernel on random matrices of (M, N, K) = size and say whether it is right.
 

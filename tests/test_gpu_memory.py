@@ -7,12 +7,15 @@ import cupy
 import numpy as np
 import pytest
 from cupy.cuda.memory import OutOfMemoryError
+from cupy_backends.cuda.api.runtime import CUDARuntimeError
 
-from helpers import arrays, gpu
+from helpers import arrays, device, gpu
 from helpers.arrays import empty_matrix, random_matrix, to_backend
+from helpers.cublas import CublasLt
 from helpers.entry import guarded
 from helpers.errors import BackendError
 from helpers.gpu import launch_function, memory_for
+from helpers.rungs import find_rung
 from helpers.verify import check
 
 GIB = 1 << 30
@@ -54,9 +57,58 @@ def test_so_does_a_comparison_and_a_launch(monkeypatch):
     assert raised(lambda: launch_function(full, (1,), (1,), (), 0)) == WORDS.format("this launch")
 
 
+def test_so_do_a_verification_and_cublas(monkeypatch):
+    module = sys.modules["helpers.verify"]
+    monkeypatch.setattr(module, "_operands", full)
+    rung = find_rung(1)
+    assert raised(lambda: module.verify(SimpleNamespace(rung=rung))) == WORDS.format("the verification")
+    monkeypatch.setattr(cupy, "empty", full)
+    library = SimpleNamespace(cublasLtCreate=lambda handle: 0, cublasLtDestroy=lambda handle: 0)
+    assert raised(lambda: CublasLt(library)) == WORDS.format("cuBLAS's workspace")
+
+
 def test_so_does_a_command_wherever_it_happens(capsys):
     assert guarded(full) == 1
     assert capsys.readouterr().err == WORDS.format("this command") + "\n"
+
+
+def no_context() -> None:
+    """What CUDA says where there is no room for a context: the first call that needs one."""
+    raise CUDARuntimeError(2)   # cudaErrorMemoryAllocation
+
+
+def test_where_not_even_a_context_has_room_nvml_says_how_much_is_free(monkeypatch, capsys):
+    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", no_context)
+    nvml = SimpleNamespace(
+        nvmlDeviceGetHandleByPciBusId=lambda address: address,
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(free=GIB // 4, total=140 * GIB, used=0),
+    )
+    monkeypatch.setattr(device, "_nvml", lambda: nvml)
+    monkeypatch.setattr(cupy.cuda.runtime, "deviceGetPCIBusId", lambda index: "0000:1B:00.0")
+    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=no_context_for))
+    words = WORDS.replace("3.00 GiB more is", "more is").replace("1.50 GiB", "0.25 GiB")
+    assert raised(lambda: empty_matrix(64, 96, "cuda")) == words.format("a matrix of 64 x 96")
+    assert raised(lambda: launch_function(no_context_for, (1,), (1,), (), 0)) == words.format("this launch")
+    assert guarded(no_context) == 1 and capsys.readouterr().err == words.format("this command") + "\n"
+    monkeypatch.setattr(device, "probe", lambda: SimpleNamespace(gpu=SimpleNamespace(name="NVIDIA H200"), problem=""))
+    monkeypatch.setattr(device, "read_device", no_context_for)
+    assert device._look() == (None, words.format("a look at it"))
+
+
+def no_context_for(*_: object, **__: object) -> None:
+    no_context()
+
+
+@pytest.mark.parametrize("entry", ["CUDA_ERROR_OUT_OF_MEMORY: out of memory", "CUDA_ERROR_NOT_FOUND: not found"])
+def test_so_it_is_where_a_kernel_is_loaded(monkeypatch, entry, tmp_path):
+    refusal = type("CUDADriverError", (RuntimeError,), {})
+
+    def load(**_: object) -> None:
+        raise refusal(entry)
+
+    monkeypatch.setattr(cupy, "RawModule", load)
+    said = raised(lambda: gpu.load_function(tmp_path / "a.cubin", "matmul"))
+    assert ("does not suffice" in said) == ("MEMORY" in entry) and ("cannot load matmul" in said) != ("MEMORY" in entry)
 
 
 def test_what_the_driver_does_not_say_is_left_out(monkeypatch):
@@ -64,6 +116,7 @@ def test_what_the_driver_does_not_say_is_left_out(monkeypatch):
         raise RuntimeError("cudaErrorUnknown")
 
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", broken)
+    monkeypatch.setattr(device, "_nvml", lambda: None)
     said = str(gpu.out_of_memory("it", OutOfMemoryError(3 * GIB, 0, 0)))
     assert "for it: 3.00 GiB more is needed, and it does not say how much is free; give" in said
     assert "for it: more is needed, and it does not" in str(gpu.out_of_memory("it", MemoryError("no numbers")))
