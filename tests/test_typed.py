@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from helpers.errors import ArgumentError
+from helpers.plots.persistence import useful_share
+from helpers.rungs import ROOT
 from helpers.typed import typed
 
 
@@ -65,3 +67,10 @@ def test_what_does_not_fit_gets_a_sentence(call, words):
 def test_a_missing_argument_is_pythons_own_business():
     with pytest.raises(TypeError, match="count"):
         plain()
+
+
+def test_the_example_in_contributing_is_what_is_said():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    with pytest.raises(ArgumentError) as caught:
+        useful_share([512], {"a": float("nan")})
+    assert f"`{caught.value}`" in text and "`helpers/typed.py`" in text
