@@ -240,6 +240,8 @@ class Tensor:
     def __dlpack__(self, **options):
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.device.index:
+            raise BufferError("Can't export tensors on a different CUDA device index.")
         return capsule(self.array, self.device.index or 0)
 
 
@@ -289,6 +291,27 @@ def test_without_gradients_a_parameter_is_a_matrix(torch):
     torch.grad = False
     A, B = Tensor(matrix(seed=1), requires_grad=True), Tensor(matrix(seed=2))
     assert np.array_equal(matmul(A, B).array, product(A.array, B.array))
+
+
+@pytest.mark.compiler
+def test_torch_itself_where_it_is_installed():
+    torch = pytest.importorskip("torch")
+    a, b = matrix(8, 16, 1), matrix(16, 24, 2)
+    A, B = (torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16) for array in (a, b))
+    C = matmul(A, B)
+    assert isinstance(C, torch.Tensor) and np.array_equal(C.view(torch.int16).numpy().view(bf16), product(a, b))
+    out = torch.zeros_like(C)
+    version = out._version
+    assert matmul(A, b, out) is out and torch.equal(out, C) and out._version > version
+    weight = torch.nn.Parameter(B)
+    assert sentence_of(A, weight).startswith("B requires a gradient")
+    with torch.no_grad():
+        assert torch.equal(matmul(A, weight), C)
+    for wrong, words in {
+        B.float(): "B has dtype torch.float32", B.T: "B is a strided view", B.to_sparse(): "B has layout",
+        B.to("meta"): "B is a torch tensor on device 'meta'", B[0]: "B has shape (24,)",
+    }.items():  # fmt: skip
+        assert sentence_of(A, wrong).startswith(words)
 
 
 def test_memory_that_torch_does_not_have_is_said_in_a_sentence(torch, nothing_launched):
@@ -454,6 +477,8 @@ def test_tensors_run_on_torchs_current_stream(card, torch):
     out = card.tensor(empty_matrix(8, 8, "emulator"))
     assert matmul(card.tensor(a), card.tensor(b), out) is out and torch.changed == [out]
     assert card.events == ["import on 0"] * 3 + ["launch on 0"]
+    torch.grad = False
+    assert np.array_equal(matmul(card.tensor(a, requires_grad=True), card.tensor(b)).array, C.array)
 
 
 def test_streams_of_two_libraries_wait_for_each_other(card, torch):
@@ -462,6 +487,10 @@ def test_streams_of_two_libraries_wait_for_each_other(card, torch):
     C = matmul(card.array(a), card.tensor(b))
     assert type(C).__module__.startswith("cupy") and np.array_equal(host(C), product(a, b))
     assert card.events == ["7 waits for 0", "import on 7", "launch on 7", "0 waits for 7"]
+    card.events.clear()
+    torch.stream = 0
+    matmul(card.array(a), card.tensor(b))
+    assert card.events == ["import on 0", "launch on 0"]
 
 
 def test_a_third_library_gets_a_cupy_array_that_is_finished(card):
