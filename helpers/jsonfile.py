@@ -17,7 +17,7 @@ LEAST, MOST = 1e-30, 1e30    # of a measured number above zero: what is computed
 MOST_KEY = 80                # letters of a key that a message shows
 LARGEST_INTEGER = 2**63 - 1
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")   # as JSON writes one
-RUNG, FUNCTION, HASH = r"\d\d_\w+", r"[A-Za-z_]\w*", r"[0-9a-f]{16}"
+RUNG, FUNCTION, HASH = r"(?:\d\d|appendix)_\w+", r"[A-Za-z_]\w*", r"[0-9a-f]{16}"
 DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
 RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
 

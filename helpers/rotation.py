@@ -1,0 +1,244 @@
+"""How a shape is measured beside the best that cuBLAS proposes, with matrices that come from HBM.
+
+In a model each layer has weights of its own, so that they are not in L2 when their turn comes. Here there are several
+copies of A and B, together at least four times as large as L2. All contenders take them in one common turn: each launch
+finds the copy that nobody has used for longest. Matrices that are that large by themselves have one copy.
+
+Of cuBLAS's list (up to eight algorithms) each is tried in one burst. Then bursts as in helpers.benchmark: ours, the
+first of the list, and the one that was fastest, in turn; what is compared with is the faster of the two. Short launches
+are timed in groups. Values are N(0,1), all cut from one pool, so that making them takes no minutes. Every copy of every
+contender's C is checked, before it is timed and after.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from helpers import device
+from helpers.arrays import empty_matrix, random_matrix
+from helpers.benchmark import (
+    BURST_LAUNCHES,
+    SPIN_MS,
+    Bench,
+    Contender,
+    burst_together,
+    launch_count,
+    launch_first,
+    require_right,
+    summarize,
+    toolkit,
+)
+from helpers.choice import Choice
+from helpers.errors import BackendError
+from helpers.intervals import median
+from helpers.kernel import Kernel
+from helpers.models.machine import H200
+from helpers.records import Measurement, Samples
+from helpers.shape_records import Proposal, ShapeSpeed, product_bytes, work_of
+from helpers.timing import Launch, Timer
+from helpers.verify import FILLING
+
+L2_TIMES = 4
+PROPOSALS = 8
+POOL_VALUES = 33_554_467        # a prime: rows of a matrix begin at ever new places of the pool
+GROUP, SHORT_MS = 4, 0.1        # launches shorter than this are timed in groups of four
+LONG_BURST_MS = 5.0             # a burst that is longer warms the chip, and is given a rest
+REST_S, SHORT_REST_S = 0.2, 0.05
+TRIAL_MS = 5.0                  # of a burst in which a proposal is tried, at most, or a single launch
+EFFICIENCY, OVERHEAD_S, START_S = 0.7, 0.7, 15.0   # guesses for the estimate: of the bounds, of a shape, of the program
+
+
+class Rotation:
+    """Which copy is next, for all contenders together."""
+
+    def __init__(self, copies: int) -> None:
+        self.copies, self._next = copies, 0
+
+    def launch(self, launches: Sequence[Launch], group: int = 1) -> Launch:
+        """Queues so many of a contender's launches, each on the next copy. launches: one for each copy."""
+
+        def queue() -> None:
+            for _ in range(group):
+                launches[self._next]()
+                self._next = (self._next + 1) % self.copies
+
+        return queue
+
+
+@dataclass(frozen=True)
+class Rotated:
+    """A contender on each of the copies."""
+
+    name: str
+    launches: tuple[Launch, ...]
+    outputs: tuple[Any, ...]
+
+    def launch_first(self, operands: Sequence[tuple[Any, Any]]) -> None:
+        """Launch it once on each copy, over a C that holds a NaN. Raises BenchmarkRefused if one is then wrong."""
+        first, *others = (
+            Contender(self.name, launch, C) for launch, C in zip(self.launches, self.outputs, strict=True)
+        )
+        launch_first(first, *operands[0])
+        for other in others:
+            other.C.view(np.uint16).fill(FILLING)
+            other.launch()
+        self.require_right(operands, first.C, "before it was timed")
+
+    def require_right(self, operands: Sequence[tuple[Any, Any]], right: Any, when: str) -> None:
+        """Raises BenchmarkRefused if a C is wrong. right: one that is right; another one with its bits is, too."""
+        for launch, C, (A, B) in zip(self.launches, self.outputs, operands, strict=True):
+            if not bool((C.view(np.uint16) == right.view(np.uint16)).all()):
+                require_right(Contender(self.name, launch, C), A, B, when)
+
+
+def value_pool(values: int = POOL_VALUES) -> Any:
+    """Values of N(0,1) on the GPU, bf16 (1, values)."""
+    return random_matrix(1, values, 0, "cuda")
+
+
+def cut(pool: Any, rows: int, columns: int, first: int) -> Any:
+    """A bf16 matrix (rows, columns) of the pool's values from number `first` on; behind its end it begins again."""
+    matrix = empty_matrix(rows, columns, "cuda")
+    source, target = pool.reshape(-1).view(np.uint16), matrix.reshape(-1).view(np.uint16)
+    done = 0
+    while done < target.size:
+        begin = (first + done) % source.size
+        count = min(source.size - begin, target.size - done)
+        target[done : done + count] = source[begin : begin + count]
+        done += count
+    return matrix
+
+
+def copies_for(m: int, n: int, k: int, l2_bytes: int) -> int:
+    """Copies of A, B and C that are together at least four times as large as L2."""
+    return -(-L2_TIMES * l2_bytes // product_bytes(m, n, k))
+
+
+def measure_shape(
+    bench: Bench, kernel: Kernel, choice: Choice, size: tuple[int, int, int], pool: Any, rounds: int
+) -> ShapeSpeed:
+    """Measure what was chosen for a shape beside cuBLAS. kernel: the choice's, on the GPU. pool: see `value_pool`.
+
+    Waits while another reader measures on this GPU. Raises BenchmarkRefused if a result is wrong.
+    """
+    info = device.require_device("Shapes can only be measured on a GPU")
+    if not info.l2_bytes:
+        raise BackendError(f"The size of L2 of {info.name} is not known: update the driver.")
+    with bench.alone():
+        return _measured(bench, kernel, choice, size, pool, rounds, info)
+
+
+def _measured(
+    bench: Bench, kernel: Kernel, choice: Choice, size: tuple[int, int, int], pool: Any, rounds: int,
+    info: device.Device,
+) -> ShapeSpeed:
+    m, n, k = size
+    rotation = Rotation(copies_for(m, n, k, info.l2_bytes))
+    A, B = cut(pool, m, k, 0), cut(pool, k, n, m * k)
+    operands = [(A, B), *((A.copy(), B.copy()) for _ in range(rotation.copies - 1))]
+
+    def rotated(name: str, prepare: Callable[[Any, Any, Any], Launch]) -> Rotated:
+        outputs = tuple(empty_matrix(m, n, "cuda") for _ in operands)
+        launches = tuple(prepare(A, B, C) for (A, B), C in zip(operands, outputs, strict=True))
+        found = Rotated(name, launches, outputs)
+        found.launch_first(operands)
+        return found
+
+    ours = rotated(choice.name, kernel.prepared)
+    trial_C = empty_matrix(m, n, "cuda")
+    plans = bench.cublas.plans(A, B, trial_C, PROPOSALS)
+    try:
+        trials = [
+            _trial(bench.timer, rotation.launch([plan.on(A, B, trial_C) for A, B in operands])) for plan in plans
+        ]
+        fastest = trials.index(min(trials))
+        theirs = {place: rotated(f"cuBLAS's proposal {place}", plans[place].on) for place in sorted({0, fastest})}
+        contenders = [ours, *theirs.values()]
+        right = [contender.outputs[0].copy() for contender in contenders]
+        group = GROUP if min(trials) < SHORT_MS else 1
+        launches = [rotation.launch(contender.launches, group) for contender in contenders]
+        long = min(trials) * launch_count(min(trials) * group) * group > LONG_BURST_MS
+        results = burst_together(
+            bench.timer, launches[:-1], launches[-1], rounds, REST_S if long else SHORT_REST_S
+        )
+        for contender, C in zip(contenders, right, strict=True):
+            contender.require_right(operands, C, "after it was timed")
+        algorithms = [dict(plan.algorithm) for plan in plans]
+    finally:
+        for plan in plans:
+            plan.close()
+
+    def single(series: Sequence[Sequence[float]]) -> tuple[float, ...]:
+        return tuple(samples[0] / group for samples in series)
+
+    times = [single(result.samples.kernel_ms) for result in results] + [single(results[0].samples.cublas_ms)]
+    clocks = [result.samples.kernel_clock_mhz for result in results] + [results[0].samples.cublas_clock_mhz]
+    turns = dict(zip(theirs, times[1:], strict=True))
+    compared = min(turns, key=lambda place: median(turns[place]))
+    ours_result = results[0]
+    method = dict(ours_result.method) | {
+        "launches_hidden": all(result.method["launches_hidden"] for result in results),
+        "group": group,
+        "copies": rotation.copies,
+        "copied_bytes": rotation.copies * product_bytes(m, n, k),
+        "inputs": "N(0,1)",
+        "pool_values": int(pool.size),
+        "seed": 0,
+    }
+    for key in ("kernel_launches", "cublas_launches"):
+        method[key] *= group
+    power, temperature, reasons, notes = summarize(ours_result.telemetry)
+    known = [clock for clock in clocks[0] if clock is not None]
+    measurement = Measurement(
+        rung=kernel.rung.name,
+        entry=kernel.entry,
+        code_hash=kernel.code_hash,
+        defines=kernel.defines,
+        dtype="bfloat16",
+        device=info,
+        toolkit=toolkit(),
+        m=m,
+        n=n,
+        k=k,
+        regime="burst",
+        method=method,
+        samples=Samples(
+            tuple((ms,) for ms in times[0]), tuple((ms,) for ms in turns[compared]), clocks[0],
+            clocks[1 + list(theirs).index(compared)],
+        ),
+        sm_clock_mhz=median(known) if known else None,
+        power_w=power,
+        temperature_c=temperature,
+        throttle_reasons=reasons,
+        date=device.now(),
+        notes=notes,
+        source="live",
+    )
+    proposals = tuple(
+        Proposal(place, trial, algorithm, turns.get(place, ()))
+        for place, (trial, algorithm) in enumerate(zip(trials, algorithms, strict=True))
+    )
+    return ShapeSpeed(
+        measurement, choice.name, choice.why, work_of(choice, m, n, kernel.sms), compared, proposals
+    )
+
+
+def _trial(timer: Timer, launch: Launch) -> float:
+    """Milliseconds of a launch, in one burst after a launch that warms up."""
+    ms = timer.burst(launch, 1, 0.0, SPIN_MS).ms
+    count = min(launch_count(ms), max(1, int(TRIAL_MS / ms)))
+    return timer.burst(launch, count, 0.0, SPIN_MS).ms
+
+
+def estimate_s(sizes: Sequence[tuple[int, int, int]], rounds: int) -> float:
+    """Seconds that some shapes take on an H200, roughly: three contenders, at a fair share of the datasheet's speed."""
+    total = START_S
+    for m, n, k in sizes:
+        flop_s, byte_s = 2 * m * n * k / H200.dense_tflops / 1e12, product_bytes(m, n, k) / H200.hbm_bandwidth
+        ms = max(flop_s, byte_s) * 1e3 / EFFICIENCY
+        burst_ms = ms * (launch_count(ms) if ms > SHORT_MS else BURST_LAUNCHES * GROUP)
+        rest_s = REST_S if burst_ms > LONG_BURST_MS else SHORT_REST_S
+        total += OVERHEAD_S + 3 * rounds * (rest_s + burst_ms / 1e3)
+    return total
