@@ -15,11 +15,13 @@ EACH_SCHEDULE = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 ROUNDS = 3
 
 
-def summed(fault, counters, schedule="lazy", seed=0, ctas=4, grid=(8,), threads=64, rounds=ROUNDS, **options):
+def summed(
+    fault, counters, schedule="lazy", seed=0, ctas=4, grid=(8,), threads=64, rounds=ROUNDS, values=None, **options
+):
     """The run of the summing kernel and whether every CTA has the sums of its cluster."""
     module = compiled(DSMEM, "split_sum", counters=counters, FAULT=fault, CTAS=ctas)
     count = int(np.prod(grid))
-    values = np.arange(count * threads, dtype=np.float32)
+    values = np.arange(count * threads, dtype=np.float32) if values is None else values
     out = np.zeros((count, rounds, threads, 4), np.float32)
     run = module.launch("split_sum", grid, (threads,), (values, out, rounds), schedule=schedule, seed=seed, **options)
     sums = values.reshape(count // ctas, ctas, threads).sum(1).repeat(ctas, 0)
@@ -27,15 +29,14 @@ def summed(fault, counters, schedule="lazy", seed=0, ctas=4, grid=(8,), threads=
     return run, (out == told * np.arange(1, 5)).all()
 
 
-def passed_on(fault, counters, schedule="lazy", seed=0, ctas=4):
+def passed_on(fault, counters, schedule="lazy", seed=0, ctas=4, **options):
     """The run of the copying kernel and whether every CTA has the tiles of its neighbour."""
     module = compiled(DSMEM, "neighbours", counters=counters, FAULT=fault, CTAS=ctas)
     values = np.arange(8 * ROUNDS * 8 * 64).reshape(-1, 64).astype(ml_dtypes.bfloat16)
     out = np.zeros_like(values)
     tiles = tensor_map(values, (64, 8), swizzle="none")
-    run = module.launch(
-        "neighbours", (8,), (64,), (tiles, out.view(np.uint32), ROUNDS), shared_bytes=2048, schedule=schedule, seed=seed
-    )
+    options |= {"shared_bytes": 2048, "schedule": schedule, "seed": seed}
+    run = module.launch("neighbours", (8,), (64,), (tiles, out.view(np.uint32), ROUNDS), **options)
     shape = (8 // ctas, ctas, -1)
     return run, (out.reshape(shape) == np.roll(values.reshape(shape), -1, 1)).all()
 
@@ -68,10 +69,34 @@ def test_clusters_lie_along_x_also_in_grids_of_more_dimensions(counters, threads
     assert run.reports == [] and is_right
 
 
-def test_results_do_not_depend_on_the_workers():
-    runs = [summed(0, True, "random", 5, workers=workers)[0] for workers in (1, 2, 5)]
+@EITHER
+@pytest.mark.parametrize("fault", [0, 3])
+def test_results_do_not_depend_on_the_workers(counters, fault):
+    """Nor on what a worker has run before: each cluster starts anew."""
+    runs = [summed(fault, counters, "random", 5, workers=workers, rounds=1)[0] for workers in (1, 2, 5)]
     assert runs[0].totals == runs[1].totals == runs[2].totals
     assert runs[0].counters == runs[1].counters == runs[2].counters
+    assert runs[0].reports == runs[1].reports == runs[2].reports
+    assert bool(runs[0].reports) == (counters and fault == 3)
+
+
+@EITHER
+@pytest.mark.parametrize("fault", [0, 2])
+def test_what_was_read_and_waited_for_is_of_one_cluster(counters, fault):
+    run, is_right = passed_on(fault, counters, workers=1)
+    assert is_right and sum(report.count for report in run.reports) == (8 * 64 * ROUNDS if fault and counters else 0)
+
+
+def test_a_value_may_be_all_ones():
+    """A NaN that a thread has written is no memory that nobody wrote."""
+    run, _ = summed(0, True, values=np.full(8 * 64, 0xFFFFFFFF, np.uint32).view(np.float32))
+    assert run.reports == []
+
+
+def test_data_on_its_way_is_not_called_unwritten():
+    """Without counters, which would report the race."""
+    run, is_right = passed_on(1, False, "lazy")
+    assert run.reports == [] and not is_right
 
 
 @pytest.mark.parametrize("ctas", [1, 2, 4, 8])
@@ -140,6 +165,7 @@ def test_values_overwritten_before_they_were_read(schedule, seed, fault):
     (2, "let a barrier of the cluster be the last thing"),
     (4, "a relaxed arrival at the barrier of the cluster orders no accesses before it"),
     (9, "let a barrier of the cluster be the last thing"),
+    (12, "let a barrier of the cluster be the last thing"),
 ])
 @EITHER
 @EACH_SCHEDULE
@@ -171,7 +197,7 @@ def test_a_place_that_cannot_be_read(schedule, seed, counters, fault, kind, word
 @EITHER
 def test_the_cta_whose_memory_is_read_is_named(counters):
     """Who comes to the barrier last goes on at once, and begins with the first CTA's memory."""
-    words = "past the end of partial of CTA (0,0,0), at offset 5104 of 4096 bytes: thread (63,0,0), warp 1, of CTA (3,0,0)."
+    words = "of partial of CTA (0,0,0), at offset 5104 of 4096 bytes: thread (63,0,0), warp 1, of CTA (3,0,0)."
     assert summed(7, counters, "eager", grid=(4,))[0].reports[0].message.endswith(words)
     (report,) = summed(8, counters, "lazy", grid=(4,))[0].reports
     assert report.count == 4 * 4 * 64 * ROUNDS   # of each thread's reads of the four

@@ -16,6 +16,7 @@
 // 1: nobody waits for the others' values. 2: nobody waits for the others' reads. 3: the first barrier is relaxed.
 // 4: the second one is. 5: a rank too many. 6: 4 bytes amid 16. 7: past the end. 8: where nobody has written.
 // 9: the last CTA leaves after its own sum. 10: of another warp, which has not written yet. 11: a variable of the thread.
+// 12: the reads come after the arrival at the second barrier.
 extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* in, float* out, int rounds) {
     __shared__ float4 spare[256], partial[256];
     const int thread = threadIdx.x, block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -34,6 +35,7 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
         if (FAULT == 3) barrier_cluster_arrive_relaxed();
         if (FAULT != 1 && FAULT != 3 && FAULT != 10) barrier_cluster_arrive();
         if (FAULT != 1 && FAULT != 10) barrier_cluster_wait();
+        if (FAULT == 12) barrier_cluster_arrive();
         float4 sum = make_float4(0, 0, 0, 0);
         for (int cta = 0; cta < CTAS + (FAULT == 5); ++cta) {
             const float4 part = ld_shared_cluster(from, cta);   // !read
@@ -42,7 +44,7 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
         reinterpret_cast<float4*>(out)[(block * rounds + round) * blockDim.x + thread] = sum;
         if (FAULT == 9 && cluster_ctarank() == CTAS - 1) return;
         if (FAULT == 2) continue;
-        FAULT == 4 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
+        if (FAULT != 12) FAULT == 4 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
         barrier_cluster_wait();
     }
 }

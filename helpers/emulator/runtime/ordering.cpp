@@ -338,11 +338,10 @@ bool Ordering::is_written(const Cta& owner, uint32_t offset, uint32_t bytes) {
 void Ordering::remote_read(Thread& reader, Cta& owner, uint32_t offset, uint32_t bytes, int array,
                            uint64_t cluster_phases, int line) {
     const Clock& clock = clock_of(reader);
-    bool by_threads = false, is_race = false;
+    bool is_race = false;
     owner.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
-        if (op == Op::load) return;
-        by_threads = true;
-        if (is_race || clock.known[size_t(owner.rank * threads_ + access.linear())] >= access.tick) return;
+        if (op == Op::load || is_race) return;
+        if (clock.known[size_t(owner.rank * threads_ + access.linear())] >= access.tick) return;
         is_race = true;
         Report race = race_report(Op::load, Op::store, at, int(bytes), array);
         race.place.line = line;
@@ -352,8 +351,7 @@ void Ordering::remote_read(Thread& reader, Cta& owner, uint32_t offset, uint32_t
         name_cta(race.other_cta, owner);
         reader.cta->worker->add_report(race, reader);
     });
-    // What a thread has written after TMA, in an order that was looked at then, is all that is left to know of.
-    const AsyncWrite* write = by_threads ? nullptr : marks_[size_t(owner.rank)].write_at(offset);
+    const AsyncWrite* write = marks_[size_t(owner.rank)].write_at(offset);
     if (write != nullptr && !knows_landed(reader, *write)) {
         report(reader, owner, {AsyncConflict::thread, AsyncConflict::tma_load, Op::load, Op::store,
                                {-1, line, reader.linear}, {-1, write->line, write->thread}, offset, false, write});
