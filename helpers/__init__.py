@@ -1,4 +1,4 @@
-"""The names that the notebooks use. Everything else is imported from its module."""
+"""The names that the notebooks and a reader's own programs use. Everything else is imported from its module."""
 
 import sys
 

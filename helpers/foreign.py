@@ -124,8 +124,8 @@ def empty_like_kind(model: Any, rows: int, columns: int, backend: str) -> Any:
 def torch_stream(values: Sequence[Any]) -> Iterator[None]:
     """Where arrays are multiplied on the GPU: if one of them is a torch tensor, CuPy's current stream is torch's.
 
-    So the product stands in line with torch's own work, also while torch captures a graph. Where CuPy's arrays are
-    among them, its own stream and torch's wait for each other, before and after.
+    So the product stands in line with torch's own work, also while torch captures a graph (after a first call, which
+    loads the kernel). Where CuPy's arrays are among them, its own stream and torch's wait for each other.
     """
     tensor = next(filter(is_tensor, values), None)
     if tensor is None:

@@ -41,7 +41,7 @@ def matmul(A: Any, B: Any, out: Any = None, *, backend: str = "auto") -> Any:
     out: takes C (M, N) and is returned; it shares no memory with A and B. Without it C is new: a torch tensor where A
     is one, else a NumPy array in host memory and a CuPy array on the GPU.
     backend: `"auto"` goes by where the arrays lie: on the GPU, which must be a Hopper, or in host memory, where the
-    emulator multiplies (for small sizes: it takes seconds at 4096); `"cuda"` and `"emulator"` insist on one.
+    emulator multiplies, which is made for small sizes; `"cuda"` and `"emulator"` insist on one.
 
     On the GPU it returns before the kernel has finished: with torch tensors it runs on torch's current stream, else on
     CuPy's. Arrays of a third library don't know of that stream, so there it waits until C is finished. There are no
