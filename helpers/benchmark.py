@@ -78,8 +78,8 @@ class Bench:
     """
 
     def __init__(self, timer: Timer | None = None, cublas: Any = None) -> None:
-        self.alone = gpu_lock if timer is None else nullcontext   # no other reader measures on this GPU meanwhile
         self.timer = timer if timer is not None else CudaTimer()
+        self.alone = gpu_lock if self.timer.on_gpu else nullcontext   # no other reader measures on this GPU meanwhile
         self.cublas = cublas if cublas is not None else CublasLt()
         self._operands: tuple[tuple[int, int, int, int], Any, Any] | None = None
         self._verified: set[tuple[str, str]] = set()
@@ -244,6 +244,7 @@ def _measured_together(
     seed: int,
 ) -> list[Measurement]:
     m, n, k = size
+    disturbance = bench.timer.disturbance()
     for kernel in kernels:
         bench.require_verified(kernel)
     A, B = bench.operands(m, n, k, seed)
@@ -271,7 +272,11 @@ def _measured_together(
     extra = {"inputs": "N(0,1)", "seed": seed, **cublas_method}
     if len(kernels) > 1:
         extra["measured_with"] = [contender.name for contender in ours]
-    return [_measurement(kernel, size, regime, result, extra) for kernel, result in zip(kernels, results, strict=True)]
+    notes = (disturbance,) if disturbance else ()
+    return [
+        _measurement(kernel, size, regime, result, extra, notes)
+        for kernel, result in zip(kernels, results, strict=True)
+    ]
 
 
 def _contender(kernel: Kernel, A: Any, B: Any) -> Contender:
@@ -280,10 +285,15 @@ def _contender(kernel: Kernel, A: Any, B: Any) -> Contender:
 
 
 def _measurement(
-    kernel: Kernel, size: tuple[int, int, int], regime: str, result: Rounds, method: Mapping[str, Any]
+    kernel: Kernel,
+    size: tuple[int, int, int],
+    regime: str,
+    result: Rounds,
+    method: Mapping[str, Any],
+    notes: tuple[str, ...],
 ) -> Measurement:
     m, n, k = size
-    power, temperature, reasons, notes = summarize(result.telemetry)
+    power, temperature, reasons, missing = summarize(result.telemetry)
     clocks = [clock for clock in result.samples.kernel_clock_mhz if clock is not None]
     return Measurement(
         rung=kernel.rung.name,
@@ -304,7 +314,7 @@ def _measurement(
         temperature_c=temperature,
         throttle_reasons=reasons,
         date=device.now(),
-        notes=notes,
+        notes=(*notes, *missing),
         source="live",
     )
 

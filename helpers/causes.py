@@ -8,7 +8,7 @@ slower; if it lost nothing, the kernel is.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from helpers.device import BoardState, Device, board
+from helpers.device import BUSY_PCT, BoardState, Device, board
 from helpers.jsonfile import display
 from helpers.records import Measurement, file_name, size_name, three_digits
 from helpers.rungs import find_rung
@@ -16,7 +16,6 @@ from helpers.rungs import find_rung
 SPEED_MARGIN = 0.03    # of TFLOP/s: two machines of one kind differ by so much
 RATIO_MARGIN = 0.02    # of the ratio to cuBLAS: two recordings agree within this (helpers.agreement)
 CLOCK_MARGIN = 0.03
-BUSY_PCT = 5.0
 UNEVEN = 0.02          # quartiles of the rounds apart, as a share of the median
 FULL_WAVES = 0.85      # share of the SMs' places that the tiles fill
 
@@ -234,7 +233,8 @@ def _others(facts: Facts) -> Finding | None:
         return None
     parts = []
     if state.processes is not None:
-        parts.append(f"{state.processes} with memory on the GPU")
+        names = f", among them {', '.join(state.others)}" if state.others else ""
+        parts.append(f"{state.processes} with memory on the GPU{names}")
     if state.busy_pct is not None:
         parts.append(f"GPU busy {state.busy_pct:.0f}% of the time while this one rested")
     detail = ", ".join(parts)

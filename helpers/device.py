@@ -5,10 +5,12 @@ looked up in a table of product names: a card is what its driver reports.
 """
 
 import datetime
+import os
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from helpers.errors import ArgumentError, BackendError
@@ -23,6 +25,9 @@ TENSOR_FLOP_PER_CLOCK_AND_SM = {"8.0": 2048, "9.0": 4096}
 CUDA_CORE_FLOP_PER_CLOCK_AND_SM = {
     "7.0": 128, "7.5": 128, "8.0": 128, "8.6": 256, "8.9": 256, "9.0": 256, "10.0": 256, "12.0": 256
 }
+
+BUSY_PCT = 5.0      # of the time: who rests and finds the GPU busier than this is not alone
+LOOK_BACK_S = 2.0   # before NVML is asked how busy the GPU is: it looks back for a second
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons (NVML API reference, "nvmlClocksEventReasons").
 THROTTLE_REASONS = {
@@ -97,7 +102,8 @@ class BoardState:
     power_limit_w, default_limit_w: enforced, and as the board came. sm_clock_mhz: now. set_clock_mhz: that somebody has
     set for applications, None if it is the board's own. busy_pct: share of the last moments in which kernels of anybody
     ran. processes: that hold memory of the GPU, this one included where it does. mig: whether the GPU is cut into
-    slices. throttle_reasons: as in Telemetry.
+    slices. throttle_reasons: as in Telemetry. others: the names of those processes but for this one, such as
+    "process 1234 (python3)".
     """
 
     power_limit_w: float | None = None
@@ -108,6 +114,7 @@ class BoardState:
     processes: int | None = None
     mig: bool | None = None
     throttle_reasons: tuple[str, ...] | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -270,7 +277,37 @@ class PowerMeter:
             processes=None if processes is None else len(processes),
             mig=None if mig is None else bool(mig[0]),
             throttle_reasons=self.read().throttle_reasons,
+            others=tuple(process_name(item.pid) for item in processes or () if item.pid != os.getpid()),
         )
+
+    def disturbance(self) -> str:
+        """A sentence about other processes whose kernels run on the GPU, "" if there are none or NVML does not say.
+
+        Ask when nothing of your own runs. Where somebody else may be there it rests first, since NVML looks back for a
+        second; where this process is alone it takes no time.
+        """
+        handle = self._handle
+        listed = _ask(self._nvml, handle, lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        if handle is None or (listed and all(item.pid == os.getpid() for item in listed)):
+            return ""
+        time.sleep(LOOK_BACK_S)
+        state = self.state()
+        if state.busy_pct is None or state.busy_pct <= BUSY_PCT:
+            return ""
+        return (
+            f"Another process computed on this GPU ({', '.join(state.others) or 'its name is not known'}; busy "
+            f"{state.busy_pct:.0f}% of the time while this one rested), so the figures are too low: measure when it is "
+            "done."
+        )
+
+
+def process_name(pid: int) -> str:
+    """A process as a sentence names it: by its number, and its name where this machine knows it."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:   # it has ended, or is of another container
+        name = ""
+    return f"process {pid}" + (f" ({name})" if name.isprintable() and name else "")
 
 
 def reason_names(bits: int) -> tuple[str, ...]:

@@ -24,7 +24,6 @@ from helpers.tables import CHECK_COLUMNS, UNDER_FOUND, line
 
 RUNG = "10_clusters"
 ROUNDS = 6      # the fewest that give a 95% interval
-REST_S = 2.0    # before NVML is asked who else is at work: it looks back for a second
 
 WIDTH = 88   # of the words in the last column
 
@@ -123,7 +122,7 @@ def _recorded(
 
 def board_state() -> BoardState:
     """What NVML says after a moment in which this process asks nothing of the GPU."""
-    time.sleep(REST_S)
+    time.sleep(device.LOOK_BACK_S)
     return PowerMeter().state()
 
 

@@ -71,6 +71,15 @@ class CountedTimer:
         """burst_s: planned for the launches of a burst, beside its rest."""
         self._timer, self._done, self._burst_s = timer, done, burst_s
 
+    @property
+    def on_gpu(self) -> bool:
+        """See Timer."""
+        return self._timer.on_gpu
+
+    def disturbance(self) -> str:
+        """See Timer."""
+        return self._timer.disturbance()
+
     def burst(self, launch: Launch, launches: int, rest_s: float, spin_ms: float) -> Burst:
         """See Timer."""
         found = self._timer.burst(launch, launches, rest_s, spin_ms)

@@ -48,7 +48,15 @@ class Turn:
 
 
 class Timer(Protocol):
-    """What the benchmark needs of a timer; tests pass one that needs no GPU."""
+    """What the benchmark needs of a timer; tests pass one that needs no GPU.
+
+    on_gpu: whether it times on a real GPU, where others may measure, too.
+    """
+
+    on_gpu: bool
+
+    def disturbance(self) -> str:
+        """A sentence about other processes that compute on the GPU, "" if there are none."""
 
     def burst(self, launch: Launch, launches: int, rest_s: float, spin_ms: float) -> Burst:
         """Rest, then time `launches` launches queued behind a spin of `spin_ms`."""
@@ -59,6 +67,8 @@ class Timer(Protocol):
 
 class CudaTimer:
     """The real timer, on CuPy's current stream of the first GPU. Raises BackendError without a GPU."""
+
+    on_gpu = True
 
     def __init__(self) -> None:
         device = device_info()
@@ -100,6 +110,11 @@ class CudaTimer:
         self.queue_clock()
         self.synchronize()
         return clock_from(*(int(value) for value in self._slot.get()))
+
+    def disturbance(self) -> str:
+        """See Timer."""
+        self.synchronize()
+        return self._meter.disturbance()
 
     def read_power(self) -> Telemetry:
         """One NVML reading."""

@@ -10,7 +10,13 @@ class FakeTimer:
     """Launches for real, and answers with milliseconds that the test chooses.
 
     ms: by launch, a mapping or a function. calls: what was asked for, (launch, ...), in its order.
+    said: about other processes.
     """
+
+    on_gpu, said = False, ""
+
+    def disturbance(self):
+        return self.said
 
     def __init__(self, ms, queue_ms=0.1):
         self.ms = ms if callable(ms) else ms.__getitem__

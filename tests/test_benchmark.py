@@ -1,7 +1,7 @@
 """The benchmark's method, with a timer that needs no GPU: order, counts, what is refused, what is recorded."""
 
 import importlib
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +18,7 @@ from helpers.device import Device, Telemetry
 from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.gpu_lock import gpu_lock
 from helpers.kernel import load
+from helpers.progress import CountedTimer
 from helpers.rungs import find_rung
 from helpers.timing import CudaTimer, clock_from
 
@@ -207,8 +208,23 @@ def test_everything_that_runs_on_the_gpu_for_a_measurement_runs_while_it_is_lock
 
 
 def test_the_real_timer_comes_with_the_lock(monkeypatch):
-    monkeypatch.setattr(bm, "CudaTimer", lambda: FakeTimer({}))
+    timer = FakeTimer({})
+    monkeypatch.setattr(bm, "CudaTimer", lambda: timer)
+    assert Bench(cublas=FakeCublas(0.0)).alone is nullcontext
+    timer.on_gpu = True
     assert Bench(cublas=FakeCublas(0.0)).alone is gpu_lock
+    counted = CountedTimer(timer, lambda seconds: None, 0.04)   # the one of `python -m helpers.record`
+    assert Bench(counted, FakeCublas(0.0)).alone is gpu_lock
+    assert CudaTimer.on_gpu
+
+
+def test_a_figure_measured_beside_another_process_says_so(on_the_cpu):
+    bench = cpu_bench()
+    assert bm.measure(bench, FakeKernel(), (40, 24, 32), "burst", rounds=1, rest_s=0.0).notes == ()
+    bench.timer.said = "Another process computed on this GPU."
+    counted = Bench(CountedTimer(bench.timer, lambda seconds: None, 0.04), bench.cublas)
+    for each in (bench, counted):
+        assert bm.measure(each, FakeKernel(), (40, 24, 32), "burst", rounds=1, rest_s=0.0).notes == (bench.timer.said,)
 
 
 def test_a_kernel_that_fails_verification_is_never_timed(on_the_cpu):

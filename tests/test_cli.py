@@ -207,7 +207,7 @@ def test_diff(capsys):
 
 def measurement(**changes):
     base = dict(
-        rung="01_coalescing", entry="matmul", m=4096, n=4096, k=4096, regime="burst", tflops=5.1, cublas_tflops=770.0,
+        notes=(), rung="01_coalescing", entry="matmul", m=4096, n=4096, k=4096, regime="burst", tflops=5.1, cublas_tflops=770.0,
         ratio=0.0066, ratio_interval=SimpleNamespace(low=0.0065, high=0.0067), sm_clock_mhz=1900.0, power_w=None,
         throttle_reasons=(), source="recorded", device=SimpleNamespace(name="NVIDIA H200"), date="2026-11-29T00:00:00Z",
         stale=False, code_hash="0" * 16,
@@ -283,6 +283,16 @@ def test_bench_says_which_recording_is_stale_and_keeps_its_figures_back(capsys, 
     assert rows(capsys, "bench", "3", "--size", "1152x1024x1024", code=1) == []   # nothing recorded: nothing stale
     assert run("bench", "3") == 1
     assert capsys.readouterr().out == "", "people get the sentence alone"
+
+
+def test_bench_says_what_was_noted_while_it_measured(capsys, benchmark):
+    note = "Another process computed on this GPU, so the figures are too low."
+    benchmark.answer = lambda *_: measurement(source="live", notes=(note,))
+    assert run("bench", "1") == 0 and capsys.readouterr().out.splitlines()[-1] == note
+    (row,) = rows(capsys, "bench", "1")
+    assert row["notes"] == [note]
+    benchmark.answer = lambda *_: measurement(notes=(note,))
+    assert run("bench", "1") == 0 and note not in capsys.readouterr().out, "a recording's are not of this run"
 
 
 def test_bench_records_live_measurements_only(capsys, benchmark, tmp_path, monkeypatch):

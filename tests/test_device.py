@@ -1,5 +1,7 @@
 """The device as data, with fakes of CuPy and NVML."""
 
+import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -162,7 +164,8 @@ def test_power_meter_says_what_is_missing():
 
 def test_the_state_of_the_board_is_what_nvml_says():
     state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).state()
-    assert state == device.BoardState(700.0, 700.0, 1455.0, 1200.0, 37.0, 2, False, ("sw_power_cap",))
+    others = (device.process_name(7), device.process_name(8))
+    assert state == device.BoardState(700.0, 700.0, 1455.0, 1200.0, 37.0, 2, False, ("sw_power_cap",), others)
     own = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(default_clock=1200)).state()
     assert own.set_clock_mhz is None, "nobody has set it: the board came with it"
     broken = ("nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetApplicationsClock")
@@ -170,6 +173,45 @@ def test_the_state_of_the_board_is_what_nvml_says():
     assert (state.mig, state.processes, state.set_clock_mhz, state.busy_pct) == (None, None, None, 37.0)
     lost = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",)))
     assert lost.state() == device.BoardState()
+
+
+def test_a_process_is_named_where_the_machine_knows_it():
+    assert re.fullmatch(rf"process {os.getpid()} \([^)]+\)", device.process_name(os.getpid()))
+    assert device.process_name(1 << 30) == f"process {1 << 30}"
+
+
+@pytest.fixture
+def slept(monkeypatch):
+    """The rests that were taken; nothing waits."""
+    rests = []
+    monkeypatch.setattr(device.time, "sleep", rests.append)
+    return rests
+
+
+@pytest.mark.parametrize(
+    ("pids", "busy", "rests", "words"),
+    [
+        ([os.getpid()], 100, [], ""),   # it is alone: no time is lost
+        ([os.getpid(), 1 << 30], 3, [device.LOOK_BACK_S], ""),   # the other one holds memory and does nothing
+        ([os.getpid(), 1 << 30], 98, [device.LOOK_BACK_S],
+         f"Another process computed on this GPU (process {1 << 30}; busy 98% of the time while this one rested), so "
+         "the figures are too low: measure when it is done."),
+        ([], 98, [device.LOOK_BACK_S], "GPU (its name is not known; busy 98%"),   # a container hides all processes
+    ],
+)
+def test_another_process_at_work_is_noticed(slept, pids, busy, rests, words):
+    nvml = FakeNvml()
+    nvml.nvmlDeviceGetUtilizationRates = lambda handle: SimpleNamespace(gpu=busy)
+    nvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: [SimpleNamespace(pid=pid) for pid in pids]
+    said = device.PowerMeter(cupy=fake_cupy(), nvml=nvml).disturbance()
+    assert slept == rests and words in said and bool(words) == bool(said)
+
+
+def test_where_nvml_does_not_say_who_is_there_nobody_is_accused(slept):
+    for broken in ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetHandleByPciBusId"):
+        assert device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml((broken,))).disturbance() == ""
+    without = FakeNvml(("nvmlDeviceGetComputeRunningProcesses",))
+    assert "its name is not known; busy 37%" in device.PowerMeter(cupy=fake_cupy(), nvml=without).disturbance()
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ CAUSES = [
     ("throttle reasons", facts(replace(SLOW, throttle_reasons=("reason_0x1000",))), "0x1000 lowers", "nvidia-smi"),
     ("other processes", facts(SLOW, state=replace(CALM, busy_pct=37.0, processes=2)),
      "2 with memory on the GPU, GPU busy 37% of the time", "when they are done"),
+    ("other processes", facts(SLOW, state=replace(CALM, busy_pct=99.0, processes=2, others=("process 7 (train)",))),
+     r"2 with memory on the GPU, among them process 7 \(train\), GPU busy 99%", "when they are done"),
     ("toolkit", facts(replace(ALONE, toolkit={"nvrtc": "12.8", "cublas": "13.1.0", "cupy": "14.2.0"})),
      "nvrtc 12.8, .*, driver 580.159.04; recorded with nvrtc 13.0", "make setup"),
     ("code", facts(ALONE, code_hash="f" * 16), "f{16}, the recorded one is 0123456789abcdef", "git diff kernels/10_"),

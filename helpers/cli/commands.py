@@ -47,7 +47,7 @@ BENCH = (
     Column("date", "date", 0),
 )
 FIGURES = (   # of a measurement; whatever else it says holds whether its code is still the kernel's or not
-    "tflops", "cublas_tflops", "ratio", "ratio_low", "ratio_high", "sm_clock_mhz", "power_w", "throttle_reasons"
+    "tflops", "cublas_tflops", "ratio", "ratio_low", "ratio_high", "sm_clock_mhz", "power_w", "throttle_reasons", "notes",
 )
 INSPECT = (
     Column("rung", "rung", 20),
@@ -184,6 +184,8 @@ def bench(options: argparse.Namespace, output: Output) -> int:
             code = 1
             continue
         output.row(flat_measurement(measurement), BENCH)
+        for note in measurement.notes if measurement.source == "live" else ():
+            output.text(note)
         if measurement.source != "live" and (why := load(rung).why_emulated):
             output.text(f"{why.rstrip('.')}, and its speed is the recorded one.")
         if options.record and measurement.source != "live":
@@ -220,6 +222,7 @@ def flat_measurement(measurement: Any) -> dict[str, Any]:
         "date": measurement.date,
         "stale": measurement.stale,
         "code_hash": measurement.code_hash,
+        "notes": list(measurement.notes),
     }
 
 
