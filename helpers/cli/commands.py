@@ -47,7 +47,8 @@ BENCH = (
     Column("date", "date", 0),
 )
 FIGURES = (   # of a measurement; whatever else it says holds whether its code is still the kernel's or not
-    "tflops", "cublas_tflops", "ratio", "ratio_low", "ratio_high", "sm_clock_mhz", "power_w", "throttle_reasons", "notes",
+    "tflops", "cublas_tflops", "ratio", "ratio_low", "ratio_high", "sm_clock_mhz", "power_w", "throttle_reasons",
+    "notes",
 )
 INSPECT = (
     Column("rung", "rung", 20),
