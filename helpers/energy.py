@@ -147,7 +147,9 @@ class Energies:
             f"{self.idle_w:.0f} W idle; in brackets an interval of {coverage:.0%}"
         )
         width = max(len(item.contender) for item in self.items)
-        return "\n".join([head, *(f"    N={item.n}  {self._words(item, width)}" for item in self.items)])
+        note = (self.method or {}).get("note")
+        lines = [head, *(f"    N={item.n}  {self._words(item, width)}" for item in self.items)]
+        return "\n".join([*lines, f"    {note}"] if note else lines)
 
     def _words(self, item: Energy, width: int) -> str:
         interval = median_interval(item.joules())
@@ -190,6 +192,7 @@ def measure_energies(
     """
     info = device.require_device("Energy can only be measured on a GPU")
     with bench.alone():
+        disturbance = bench.timer.disturbance()
         idle_w = idle_watts(bench.timer.read_power)
         report(f"idle: {idle_w:.0f} W")
         items = []
@@ -206,6 +209,8 @@ def measure_energies(
         "idle_s": IDLE_S,
         "watts": "slope of NVML's energy counter",
     }
+    if disturbance:
+        method["note"] = disturbance
     return Energies(info, "live", device.now(), toolkit(), method, idle_w, tuple(items))
 
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from helpers.timing import Burst, Launch, Timer, Turn
@@ -92,6 +92,10 @@ class CountedTimer:
         found = self._timer.turn(launch, seconds, drop_s, chunk_launches)
         self._done(seconds)
         return found
+
+    def captured(self, launches: Sequence[Launch]) -> Launch:
+        """See Timer."""
+        return self._timer.captured(launches)
 
 
 def duration(seconds: float) -> str:

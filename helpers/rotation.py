@@ -6,8 +6,9 @@ finds the copy that nobody has used for longest. Matrices that are that large by
 
 Of cuBLAS's list (up to eight algorithms) each is tried in one burst. Then bursts as in helpers.benchmark: ours, the
 first of the list, and the one that was fastest, in turn; what is compared with is the faster of the two. Short launches
-are timed in groups. Values are N(0,1), all cut from one pool, so that making them takes no minutes. Every copy of every
-contender's C is checked, before it is timed and after.
+go in groups of about half a millisecond, each a CUDA graph, as in programs that generate text: the CPU would take
+longer to queue them one by one than the GPU to run them. Values are N(0,1), all cut from one pool, so that making them
+takes no minutes. Every copy of every contender's C is checked, before it is timed and after.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ import numpy as np
 from helpers import device
 from helpers.arrays import empty_matrix, random_matrix
 from helpers.benchmark import (
-    BURST_LAUNCHES,
     SPIN_MS,
     Bench,
     Contender,
@@ -43,26 +43,37 @@ from helpers.verify import FILLING
 L2_TIMES = 4
 PROPOSALS = 8
 POOL_VALUES = 33_554_467        # a prime: rows of a matrix begin at ever new places of the pool
-GROUP, SHORT_MS = 4, 0.1        # launches shorter than this are timed in groups of four
-LONG_BURST_MS = 5.0             # a burst that is longer warms the chip, and is given a rest
-REST_S, SHORT_REST_S = 0.2, 0.05
+GROUP_MS, MOST_IN_GROUP = 0.5, 64
+LAUNCH_MS = 0.005               # what even the smallest product takes, roughly
+SHORT_REST_S, REST_S, RESTS = 0.05, 0.2, 10   # a rest before a burst, ten times as long as it, within these limits
 TRIAL_MS = 5.0                  # of a burst in which a proposal is tried, at most, or a single launch
 EFFICIENCY, OVERHEAD_S, START_S = 0.7, 0.7, 15.0   # guesses for the estimate: of the bounds, of a shape, of the program
 
 
 class Rotation:
-    """Which copy is next, for all contenders together."""
+    """Which copies are next, for all contenders together. group: launches that are queued in one; copies: at least so
+    many, and as many more as whole groups take.
+    """
 
-    def __init__(self, copies: int) -> None:
-        self.copies, self._next = copies, 0
+    def __init__(self, copies: int, group: int = 1) -> None:
+        if copies < group:
+            self.copies, self.group = copies, group - group % copies
+        else:
+            self.copies, self.group = copies + -copies % group, group
+        self._groups, self._next = max(1, self.copies // self.group), 0
 
-    def launch(self, launches: Sequence[Launch], group: int = 1) -> Launch:
-        """Queues so many of a contender's launches, each on the next copy. launches: one for each copy."""
+    def launch(self, launches: Sequence[Launch], timer: Timer) -> Launch:
+        """Queues a group of a contender's launches, each on the next copy. launches: one for each copy.
+
+        Where a group has several they are a CUDA graph, so each must have been launched before.
+        """
+        places = [range(index * self.group, (index + 1) * self.group) for index in range(self._groups)]
+        sequences = [[launches[place % self.copies] for place in group] for group in places]
+        groups = [timer.captured(some) if len(some) > 1 else some[0] for some in sequences]
 
         def queue() -> None:
-            for _ in range(group):
-                launches[self._next]()
-                self._next = (self._next + 1) % self.copies
+            groups[self._next]()
+            self._next = (self._next + 1) % self._groups
 
         return queue
 
@@ -116,26 +127,49 @@ def copies_for(m: int, n: int, k: int, l2_bytes: int) -> int:
     return -(-L2_TIMES * l2_bytes // product_bytes(m, n, k))
 
 
+def group_for(m: int, n: int, k: int) -> int:
+    """Launches that are queued in one: about half a millisecond of them, by what an H200 takes at least."""
+    return max(1, min(MOST_IN_GROUP, int(GROUP_MS / (LAUNCH_MS + least_ms(m, n, k)))))
+
+
+def least_ms(m: int, n: int, k: int) -> float:
+    """Milliseconds that a product takes on an H200 by its datasheet, at least."""
+    return 1e3 * max(2 * m * n * k / H200.dense_tflops / 1e12, product_bytes(m, n, k) / H200.hbm_bandwidth)
+
+
 def measure_shape(
-    bench: Bench, kernel: Kernel, choice: Choice, size: tuple[int, int, int], pool: Any, rounds: int
+    bench: Bench,
+    kernel: Kernel,
+    choice: Choice,
+    size: tuple[int, int, int],
+    pool: Any,
+    rounds: int,
+    notes: tuple[str, ...] = (),
 ) -> ShapeSpeed:
     """Measure what was chosen for a shape beside cuBLAS. kernel: the choice's, on the GPU. pool: see `value_pool`.
 
-    Waits while another reader measures on this GPU. Raises BenchmarkRefused if a result is wrong.
+    notes: what the record shall say besides. Waits while another reader measures on this GPU.
+    Raises BenchmarkRefused if a result is wrong.
     """
     info = device.require_device("Shapes can only be measured on a GPU")
     if not info.l2_bytes:
         raise BackendError(f"The size of L2 of {info.name} is not known: update the driver.")
     with bench.alone():
-        return _measured(bench, kernel, choice, size, pool, rounds, info)
+        return _measured(bench, kernel, choice, size, pool, rounds, info, notes)
 
 
 def _measured(
-    bench: Bench, kernel: Kernel, choice: Choice, size: tuple[int, int, int], pool: Any, rounds: int,
+    bench: Bench,
+    kernel: Kernel,
+    choice: Choice,
+    size: tuple[int, int, int],
+    pool: Any,
+    rounds: int,
     info: device.Device,
+    notes: tuple[str, ...],
 ) -> ShapeSpeed:
     m, n, k = size
-    rotation = Rotation(copies_for(m, n, k, info.l2_bytes))
+    rotation = Rotation(copies_for(m, n, k, info.l2_bytes), group_for(m, n, k))
     A, B = cut(pool, m, k, 0), cut(pool, k, n, m * k)
     operands = [(A, B), *((A.copy(), B.copy()) for _ in range(rotation.copies - 1))]
 
@@ -150,19 +184,14 @@ def _measured(
     trial_C = empty_matrix(m, n, "cuda")
     plans = bench.cublas.plans(A, B, trial_C, PROPOSALS)
     try:
-        trials = [
-            _trial(bench.timer, rotation.launch([plan.on(A, B, trial_C) for A, B in operands])) for plan in plans
-        ]
+        trials = [_trial(bench.timer, rotation, [plan.on(A, B, trial_C) for A, B in operands]) for plan in plans]
         fastest = trials.index(min(trials))
         theirs = {place: rotated(f"cuBLAS's proposal {place}", plans[place].on) for place in sorted({0, fastest})}
         contenders = [ours, *theirs.values()]
         right = [contender.outputs[0].copy() for contender in contenders]
-        group = GROUP if min(trials) < SHORT_MS else 1
-        launches = [rotation.launch(contender.launches, group) for contender in contenders]
-        long = min(trials) * launch_count(min(trials) * group) * group > LONG_BURST_MS
-        results = burst_together(
-            bench.timer, launches[:-1], launches[-1], rounds, REST_S if long else SHORT_REST_S
-        )
+        launches = [rotation.launch(contender.launches, bench.timer) for contender in contenders]
+        rest_s = rest_for(min(trials) * rotation.group)
+        results = burst_together(bench.timer, launches[:-1], launches[-1], rounds, rest_s)
         for contender, C in zip(contenders, right, strict=True):
             contender.require_right(operands, C, "after it was timed")
         algorithms = [dict(plan.algorithm) for plan in plans]
@@ -171,7 +200,7 @@ def _measured(
             plan.close()
 
     def single(series: Sequence[Sequence[float]]) -> tuple[float, ...]:
-        return tuple(samples[0] / group for samples in series)
+        return tuple(samples[0] / rotation.group for samples in series)
 
     times = [single(result.samples.kernel_ms) for result in results] + [single(results[0].samples.cublas_ms)]
     clocks = [result.samples.kernel_clock_mhz for result in results] + [results[0].samples.cublas_clock_mhz]
@@ -180,7 +209,7 @@ def _measured(
     ours_result = results[0]
     method = dict(ours_result.method) | {
         "launches_hidden": all(result.method["launches_hidden"] for result in results),
-        "group": group,
+        "launches_in_a_graph": rotation.group,
         "copies": rotation.copies,
         "copied_bytes": rotation.copies * product_bytes(m, n, k),
         "inputs": "N(0,1)",
@@ -188,8 +217,8 @@ def _measured(
         "seed": 0,
     }
     for key in ("kernel_launches", "cublas_launches"):
-        method[key] *= group
-    power, temperature, reasons, notes = summarize(ours_result.telemetry)
+        method[key] *= rotation.group
+    power, temperature, reasons, missing = summarize(ours_result.telemetry)
     known = [clock for clock in clocks[0] if clock is not None]
     measurement = Measurement(
         rung=kernel.rung.name,
@@ -213,7 +242,7 @@ def _measured(
         temperature_c=temperature,
         throttle_reasons=reasons,
         date=device.now(),
-        notes=notes,
+        notes=(*notes, *missing),
         source="live",
     )
     proposals = tuple(
@@ -225,20 +254,24 @@ def _measured(
     )
 
 
-def _trial(timer: Timer, launch: Launch) -> float:
-    """Milliseconds of a launch, in one burst after a launch that warms up."""
+def _trial(timer: Timer, rotation: Rotation, launches: Sequence[Launch]) -> float:
+    """Milliseconds of a launch, in one burst after a group that warms up. launches: one for each copy."""
+    launches[0]()
+    launch = rotation.launch(launches, timer)
     ms = timer.burst(launch, 1, 0.0, SPIN_MS).ms
     count = min(launch_count(ms), max(1, int(TRIAL_MS / ms)))
-    return timer.burst(launch, count, 0.0, SPIN_MS).ms
+    return timer.burst(launch, count, 0.0, SPIN_MS).ms / rotation.group
+
+
+def rest_for(group_ms: float) -> float:
+    """Seconds of rest before each burst of groups that take so long: the longer it is, the warmer the chip gets."""
+    return min(REST_S, max(SHORT_REST_S, RESTS * group_ms * launch_count(group_ms) / 1e3))
 
 
 def estimate_s(sizes: Sequence[tuple[int, int, int]], rounds: int) -> float:
     """Seconds that some shapes take on an H200, roughly: three contenders, at a fair share of the datasheet's speed."""
     total = START_S
-    for m, n, k in sizes:
-        flop_s, byte_s = 2 * m * n * k / H200.dense_tflops / 1e12, product_bytes(m, n, k) / H200.hbm_bandwidth
-        ms = max(flop_s, byte_s) * 1e3 / EFFICIENCY
-        burst_ms = ms * (launch_count(ms) if ms > SHORT_MS else BURST_LAUNCHES * GROUP)
-        rest_s = REST_S if burst_ms > LONG_BURST_MS else SHORT_REST_S
-        total += OVERHEAD_S + 3 * rounds * (rest_s + burst_ms / 1e3)
+    for size in sizes:
+        ms = max(LAUNCH_MS, least_ms(*size) / EFFICIENCY) * group_for(*size)
+        total += OVERHEAD_S + 3 * rounds * (rest_for(ms) + ms * launch_count(ms) / 1e3)
     return total

@@ -212,7 +212,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     info = device.require_device("The shapes can only be measured on a GPU")
     with Bench() as bench:
-        pool = value_pool()
+        pool, disturbance = value_pool(), bench.timer.disturbance()
         failed = run_shapes(
             shapes,
             options.output,
@@ -220,7 +220,7 @@ def _run(options: argparse.Namespace) -> int:
             options.rounds,
             load_kernel=lambda choice: load(choice.rung, backend="cuda", defines=choice.defines),
             measure=lambda kernel, choice, shape: measure_shape(
-                bench, kernel, choice, shape.size, pool, options.rounds
+                bench, kernel, choice, shape.size, pool, options.rounds, (disturbance,) if disturbance else ()
             ),
             force=options.force,
             report=lambda line: print(line, flush=True),

@@ -40,7 +40,8 @@ v lie side by side in one matrix, and so do gate and up. The models' sizes are t
   of A, B and C, together at least {L2_TIMES} times as large as L2, and so does cuBLAS. (The largest shapes are as large
   by themselves. The ladder's figures in the README are all made with one copy.)
 - **cuBLAS at its best**: up to {PROPOSALS} algorithms that cublasLt proposes are tried; what counts is the faster of
-  its first one and the one that was fastest. Bursts in turn, order swapped each round, launches queued beforehand.
+  its first one and the one that was fastest. Bursts in turn, order swapped each round, launches queued beforehand,
+  short ones as CUDA graphs.
 - **x cuBLAS** is the median over the rounds of cuBLAS's time over ours, in brackets an interval for it
   (`helpers/intervals.py`). Every copy of C is checked, before it is timed and after.
 - **Of the bound**: the time that the work takes at least, over the time that it took. The bound is the longer one of

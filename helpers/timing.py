@@ -5,7 +5,7 @@ the CPU launches (without it cuBLAS at N = 4096 reads 5% low). The SM clock come
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,6 +63,12 @@ class Timer(Protocol):
 
     def turn(self, launch: Launch, seconds: float, drop_s: float, chunk_launches: int) -> Turn:
         """Launch back to back for `seconds`; samples that began in the first `drop_s` are left out."""
+
+    def captured(self, launches: Sequence[Launch]) -> Launch:
+        """One launch that makes all of these, one after the other: a CUDA graph, which costs the CPU one launch.
+
+        Each must have been launched before.
+        """
 
 
 class CudaTimer:
@@ -145,7 +151,7 @@ class CudaTimer:
 
         The clock probe after each chunk (0.1% of it) is not timed.
         """
-        graph = self._captured(launch, chunk_launches)
+        queue_chunk = self.captured([launch] * chunk_launches)
         self.synchronize()
         slots: list[Any] = []
         chunks: list[tuple[Any, Any, Any, float]] = []
@@ -165,7 +171,7 @@ class CudaTimer:
             start, end = self._event(), self._event()
             slot = self._cupy.zeros(2, self._cupy.uint64)
             start.record()
-            graph.launch()
+            queue_chunk()
             end.record()
             self.queue_clock(slot)
             chunks.append((start, end, slot, elapsed))
@@ -181,14 +187,14 @@ class CudaTimer:
                 clocks.append(clock)
         return Turn(tuple(samples), tuple(clocks), tuple(readings), time.perf_counter() - began)
 
-    def _captured(self, launch: Launch, launches: int) -> Any:
-        """A CUDA graph of that many launches, one after the other."""
+    def captured(self, launches: Sequence[Launch]) -> Launch:
+        """See Timer."""
         stream = self._cupy.cuda.Stream(non_blocking=True)   # the default stream cannot be captured
         with stream:
             stream.begin_capture()
-            for _ in range(launches):
+            for launch in launches:
                 launch()
-            return stream.end_capture()
+            return stream.end_capture().launch
 
     def _event(self) -> Any:
         return self._cupy.cuda.Event()

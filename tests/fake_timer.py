@@ -33,3 +33,10 @@ class FakeTimer:
         self.calls.append((launch, seconds, drop_s, chunk_launches))
         ms = self.ms(launch)
         return Turn((ms, ms * 1.1, ms * 1.2), (1400.0, 1390.0, 1380.0), (BUSY,), seconds)
+
+    def captured(self, launches):
+        def graph():
+            for launch in launches:
+                launch()
+
+        return graph

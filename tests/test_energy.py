@@ -214,6 +214,13 @@ def test_kernels_and_cublas_take_turns(bench) -> None:
     assert result.find(CUBLAS, 64).code_hash is None and result.find("10_clusters", 64).code_hash
 
 
+def test_who_else_computed_is_noted(bench) -> None:
+    assert "note" not in module.measure_energies(bench, [kernel()], (64,), rounds=1).method
+    bench.timer.said = "Another process computed."
+    result = module.measure_energies(bench, [kernel()], (64,), rounds=1)
+    assert str(result).endswith("TFLOP/s\n    Another process computed.")
+
+
 def test_a_wrong_kernel_takes_no_turn(bench) -> None:
     with pytest.raises(BenchmarkRefused, match="10_clusters gives a wrong result"):
         module.measure_energies(bench, [kernel(wrong=1.0)], (64,))

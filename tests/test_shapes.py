@@ -84,19 +84,40 @@ def test_copies_are_four_times_as_large_as_l2() -> None:
         assert copies == 1 or (copies - 1) * product_bytes(*shape.size) < 4 * H200.l2_bytes
 
 
-def test_all_contenders_take_the_copies_in_one_common_turn() -> None:
-    used, turn = [], Rotation(3)
-    first = turn.launch([lambda copy=copy: used.append(("first", copy)) for copy in range(3)])
-    second = turn.launch([lambda copy=copy: used.append(("second", copy)) for copy in range(3)], group=4)
-    first()
-    second()
-    first()
-    assert used == [("first", 0), *(("second", copy) for copy in (1, 2, 0, 1)), ("first", 2)]
+@pytest.mark.parametrize(("copies", "group", "found"), [(3, 1, (3, 1)), (3, 8, (3, 6)), (5, 4, (8, 4)), (4, 4, (4, 4))])
+def test_groups_and_copies_suit_each_other(copies, group, found) -> None:
+    turn = Rotation(copies, group)
+    assert (turn.copies, turn.group) == found
+
+
+@pytest.mark.parametrize(("copies", "group"), [(3, 1), (3, 6), (8, 4)])
+def test_all_contenders_take_the_copies_in_one_common_turn(copies, group) -> None:
+    used, turn, timer = [], Rotation(copies, group), FakeTimer({})
+    contenders = [
+        turn.launch([lambda who=who, copy=copy: used.append((who, copy)) for copy in range(copies)], timer)
+        for who in "ab"
+    ]
+    for who in (0, 1, 0, 0, 1):
+        contenders[who]()
+    assert [who for who, _ in used] == [who for who in "abaab" for _ in range(group)]
+    assert [copy for _, copy in used] == [index % copies for index in range(5 * group)]
+
+
+def test_short_launches_are_grouped() -> None:
+    groups = {shape.size: rotation.group_for(*shape.size) for shape in SHAPES}
+    assert groups[512, 512, 512] == 64 and groups[1, 4096, 4096] > 16 and groups[8192, 8192, 8192] == 1
+    for size, group in groups.items():
+        assert group in (1, 64) or group * (rotation.least_ms(*size) + rotation.LAUNCH_MS) <= 0.5
+
+
+def test_the_rest_goes_with_the_burst() -> None:
+    assert [rotation.rest_for(ms) for ms in (0.01, 0.5, 1.4, 20.0)] == pytest.approx([0.05, 0.08, 0.2, 0.2])
 
 
 @pytest.fixture
 def on_the_cpu(monkeypatch):
-    """Lets `measure_shape` run on NumPy arrays, with an L2 of 20,000 bytes."""
+    """Lets `measure_shape` run on NumPy arrays, with an L2 of 20,000 bytes: three copies, in groups of three."""
+    monkeypatch.setattr(rotation, "group_for", lambda m, n, k: 4)
     monkeypatch.setattr(rotation, "empty_matrix", lambda rows, columns, _: empty_matrix(rows, columns, "emulator"))
     monkeypatch.setattr("helpers.gpu.synchronize", lambda: None)
     monkeypatch.setattr(rotation.device, "device_info", lambda: replace(H200, l2_bytes=20_000))
@@ -122,7 +143,7 @@ def test_a_and_b_have_values_of_their_own(on_the_cpu, monkeypatch) -> None:
 # Measuring
 
 
-def product(A, B, C, ms, log, name, wrong=lambda calls: False):
+def product(A, B, C, log, name, wrong=lambda calls: False):
     calls = []
 
     def launch():
@@ -130,7 +151,7 @@ def product(A, B, C, ms, log, name, wrong=lambda calls: False):
         log.append((name, A.ctypes.data))
         C[...] = (A.astype(np.float32) @ B.astype(np.float32) + 9.0 * wrong(len(calls))).astype(BFLOAT16)
 
-    launch.ms = ms
+    launch.name = name
     return launch
 
 
@@ -141,7 +162,7 @@ class FakePlan:
         cublas.opened += 1
 
     def on(self, A, B, C):
-        return product(A, B, C, self.cublas.ms[self.place], self.cublas.log, self.place, self.cublas.wrong)
+        return product(A, B, C, self.cublas.log, self.place, self.cublas.wrong)
 
     def close(self):
         self.cublas.opened -= 1
@@ -173,6 +194,10 @@ class RotatingTimer(FakeTimer):
         clock = 1500.0 if names[0] == "ours" else 1600.0 + names[0]
         return replace(found, ms=self.each[names[0]] * len(names) / launches, sm_clock_mhz=clock)
 
+    def captured(self, launches):
+        assert {launch.name for launch in launches} <= {name for name, _ in self.log}, "launched before"
+        return super().captured(launches)
+
 
 def bench_of(ours_ms, cublas_ms, **options):
     log = []
@@ -182,23 +207,23 @@ def bench_of(ours_ms, cublas_ms, **options):
     )
 
 
-def kernel_of(bench, ours_ms, wrong=lambda calls: False):
+def kernel_of(bench, wrong=lambda calls: False):
     return SimpleNamespace(
         rung=RUNG, entry="matmul", code_hash="0123456789abcdef", defines={"STAGES": 4}, sms=132,
-        prepared=lambda A, B, C: product(A, B, C, ours_ms, bench.log, "ours", wrong),
+        prepared=lambda A, B, C: product(A, B, C, bench.log, "ours", wrong),
     )
 
 
 def measured(ours_ms=0.01, cublas_ms=(0.011, 0.013, 0.0105), size=(40, 64, 128), rounds=3):
     bench = bench_of(ours_ms, cublas_ms)
-    return measure_shape(bench, kernel_of(bench, ours_ms), ALL, size, POOL, rounds), bench
+    return measure_shape(bench, kernel_of(bench), ALL, size, POOL, rounds), bench
 
 
 def test_ours_takes_turns_with_the_first_and_the_fastest_proposal(on_the_cpu) -> None:
     found, bench = measured()
     timed = [call for call in bench.timer.calls if call[2] > 0]
     assert [name for name, *_ in timed] == ["ours", 0, 2, 2, 0, "ours", "ours", 0, 2]
-    assert {count for _, count, *_ in timed} == {64} and {rest for *_, rest, _ in timed} == {rotation.SHORT_REST_S}
+    assert {count for _, count, *_ in timed} == {48} and {rest for *_, rest, _ in timed} == {0.05}
     assert found.measurement.kernel_ms == pytest.approx((0.01,) * 3)
     assert found.measurement.cublas_ms == pytest.approx((0.0105,) * 3)
     assert found.measurement.ratio == pytest.approx(1.05)
@@ -208,8 +233,16 @@ def test_ours_takes_turns_with_the_first_and_the_fastest_proposal(on_the_cpu) ->
     assert [len(item.ms) for item in found.proposals] == [3, 0, 3]
     assert [item.trial_ms for item in found.proposals] == pytest.approx([0.011, 0.013, 0.0105])
     method = found.measurement.method
-    assert (method["group"], method["kernel_launches"], method["copies"], method["inputs"]) == (4, 64, 3, "N(0,1)")
+    assert (method["launches_in_a_graph"], method["kernel_launches"], method["cublas_launches"]) == (3, 48, 48)
+    assert (method["copies"], method["inputs"]) == (3, "N(0,1)")
     assert bench.cublas.opened == 0, "the plans are released"
+    assert found.measurement.notes == ()
+
+
+def test_who_else_computed_is_noted(on_the_cpu) -> None:
+    bench = bench_of(0.01, (0.01,))
+    found = measure_shape(bench, kernel_of(bench), ALL, (40, 64, 128), POOL, 1, ("Another process computed.",))
+    assert found.measurement.notes == ("Another process computed.",)
 
 
 def test_every_launch_finds_the_copy_that_nobody_has_used_for_longest(on_the_cpu) -> None:
@@ -226,11 +259,12 @@ def test_the_first_proposal_alone_if_it_is_the_fastest(on_the_cpu) -> None:
     assert found.compared == 0 and [len(item.ms) for item in found.proposals] == [3, 0]
 
 
-def test_long_launches_are_not_grouped_and_get_a_rest(on_the_cpu) -> None:
+def test_long_launches_are_not_grouped_and_get_a_rest(on_the_cpu, monkeypatch) -> None:
+    monkeypatch.setattr(rotation, "group_for", lambda m, n, k: 1)
     found, bench = measured(1.0, (1.1,))
     timed = [call for call in bench.timer.calls if call[2] > 0]
-    assert {count for _, count, *_ in timed} == {16} and {rest for *_, rest, _ in timed} == {rotation.REST_S}
-    assert found.measurement.method["group"] == 1 and found.measurement.kernel_ms == (1.0,) * 3
+    assert {count for _, count, *_ in timed} == {16} and [rest for *_, rest, _ in timed] == pytest.approx([0.176] * 6)
+    assert found.measurement.method["launches_in_a_graph"] == 1 and found.measurement.kernel_ms == (1.0,) * 3
     assert [call[:2] for call in bench.timer.calls[:2]] == [(0, 1), (0, 4)], "it is tried in a short burst"
 
 
@@ -243,21 +277,21 @@ def test_a_kernel_that_is_wrong_on_one_copy_is_not_timed(on_the_cpu, call) -> No
         return len(calls) == call
 
     with pytest.raises(BenchmarkRefused, match="10_clusters gives a wrong result .*before it was timed"):
-        measure_shape(bench, kernel_of(bench, 0.01, wrong), ALL, (40, 64, 128), POOL, 1)
+        measure_shape(bench, kernel_of(bench, wrong), ALL, (40, 64, 128), POOL, 1)
     assert not bench.timer.calls
 
 
 def test_a_result_that_spoils_under_load_is_refused(on_the_cpu) -> None:
     bench = bench_of(0.01, (0.01,))
     with pytest.raises(BenchmarkRefused, match="after it was timed"):
-        measure_shape(bench, kernel_of(bench, 0.01, lambda calls: calls > 8), ALL, (40, 64, 128), POOL, 1)
+        measure_shape(bench, kernel_of(bench, lambda calls: calls > 8), ALL, (40, 64, 128), POOL, 1)
     assert bench.cublas.opened == 0
 
 
 def test_a_wrong_cublas_is_refused_too(on_the_cpu) -> None:
     bench = bench_of(0.01, (0.01,), wrong=lambda calls: True)
     with pytest.raises(BenchmarkRefused, match="cuBLAS's proposal 0 gives a wrong result"):
-        measure_shape(bench, kernel_of(bench, 0.01), ALL, (40, 64, 128), POOL, 1)
+        measure_shape(bench, kernel_of(bench), ALL, (40, 64, 128), POOL, 1)
 
 
 def test_how_c_is_divided() -> None:
