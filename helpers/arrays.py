@@ -92,7 +92,9 @@ def to_backend(matrix: np.ndarray, backend: str) -> Any:
     if backend == "emulator":
         return matrix
     with memory_for(f"a copy of a matrix of {' x '.join(map('{:,}'.format, matrix.shape))}"):
-        return namespace(backend).asarray(matrix.view(np.uint16)).view(BFLOAT16)
+        copy = namespace(backend).empty(matrix.shape, np.uint16)
+        copy.set(matrix.view(np.uint16))   # asarray takes memory on the host before, and prints a warning if it cannot
+        return copy.view(BFLOAT16)
 
 
 def to_host(matrix: Any) -> np.ndarray:

@@ -249,27 +249,23 @@ def is_of_gpu(error: Exception) -> bool:
 
 def out_of_memory(what: str, error: Exception) -> BackendError:
     """An error that `is_of_gpu` as one sentence: how much more was needed, and how much is free."""
-    asked = re.search(r"allocating ([\d,]+) bytes", str(error))
-    needed = f"{_gib(int(asked[1].replace(',', '')))} more" if asked else "more"
-    known = _free_and_all()
-    left = "{} of {} are free".format(*map(_gib, known)) if known else "it does not say how much is free"
-    return BackendError(
-        f"The GPU's memory does not suffice for {what}: {needed} is needed, and {left}; give a smaller size, delete "
-        "arrays of this session, or see in `nvidia-smi` who else uses the GPU."
-    )
-
-
-def _free_and_all() -> tuple[int, int] | None:
-    """Bytes of the GPU's memory that are free, and all of them; None if nobody says."""
     import cupy
 
     from helpers.device import memory_info  # which imports this module
 
+    asked = re.search(r"allocating ([\d,]+) bytes", str(error))
+    needed = f"{_size(int(asked[1].replace(',', '')))} more" if asked else "more"
     try:
-        free, total = cupy.cuda.runtime.memGetInfo()
-    except Exception:   # where there is no room for a context; the sentence is worth having without it
-        return memory_info()
-    return free, total
+        known = cupy.cuda.runtime.memGetInfo()
+    except Exception as refusal:   # it makes a context, too; the sentence is worth having without it
+        known = memory_info()
+        if is_of_gpu(refusal):
+            needed += ", beside a CUDA context of some hundred MiB,"
+    left = "{} of {} are free".format(*map(_size, known)) if known else "it does not say how much is free"
+    return BackendError(
+        f"The GPU's memory does not suffice for {what}: {needed} is needed, and {left}; give a smaller size, delete "
+        "arrays of this session, or see in `nvidia-smi` who else uses the GPU."
+    )
 
 
 def driver_error(what: str, error: Exception) -> BackendError:
@@ -280,8 +276,11 @@ def driver_error(what: str, error: Exception) -> BackendError:
     return BackendError(f"{what} ({text}): run the kernel on the emulator to see where, then start Python anew.")
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:,.2f} GiB"
+def _size(count: int) -> str:
+    """So many bytes in words."""
+    if count < 1 << 20:
+        return f"{count:,} bytes"
+    return f"{count / 2**20:,.0f} MiB" if count < 1 << 30 else f"{count / 2**30:,.2f} GiB"
 
 
 def _dotted(version: int) -> str:

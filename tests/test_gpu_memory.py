@@ -32,7 +32,7 @@ def full(*_: object, **__: object) -> None:
 @pytest.fixture(autouse=True)
 def gpu_without_memory(monkeypatch) -> None:
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (3 * GIB // 2, 140 * GIB))
-    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=full, asarray=full))
+    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=full))
     monkeypatch.setattr(arrays, "probe", lambda: SimpleNamespace(gpu="a GPU"))
 
 
@@ -86,7 +86,8 @@ def test_where_not_even_a_context_has_room_nvml_says_how_much_is_free(monkeypatc
     monkeypatch.setattr(device, "_nvml", lambda: nvml)
     monkeypatch.setattr(cupy.cuda.runtime, "deviceGetPCIBusId", lambda index: "0000:1B:00.0")
     monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=no_context_for))
-    words = WORDS.replace("3.00 GiB more is", "more is").replace("1.50 GiB", "0.25 GiB")
+    words = WORDS.replace("3.00 GiB more is", "more, beside a CUDA context of some hundred MiB, is")
+    words = words.replace("1.50 GiB", "256 MiB")
     assert raised(lambda: empty_matrix(64, 96, "cuda")) == words.format("a matrix of 64 x 96")
     assert raised(lambda: launch_function(no_context_for, (1,), (1,), (), 0)) == words.format("this launch")
     assert guarded(no_context) == 1 and capsys.readouterr().err == words.format("this command") + "\n"
@@ -128,7 +129,7 @@ def test_a_gpu_that_another_process_has_to_itself_is_said_in_a_sentence(monkeypa
     def busy(*_: object, **__: object) -> None:
         raise refusal("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
 
-    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=busy, asarray=busy))
+    monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=busy))
     said = raised(lambda: random_matrix(64, 96, 0, "cuda"))
     assert said == (
         "The GPU cannot be used for a copy of a matrix of 64 x 96 (cudaErrorDevicesUnavailable: CUDA-capable "
