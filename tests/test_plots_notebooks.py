@@ -5,19 +5,29 @@ import base64
 import contextlib
 import html
 import io
+import math
 import re
 import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
+import numpy as np
 import pytest
 from picture_checks import ALT_LENGTH, MAX_BYTES, MAX_INCHES, problems
 from PIL import Image
 
 from helpers.device import no_device_reason
+from helpers.models.waves import waves
 from helpers.notebooks import read_notebook
-from helpers.plots.figure import Picture
+from helpers.plots.figure import Picture, png
+from helpers.plots.waves import wave_chart
 from helpers.rungs import NOTEBOOK_DIR
 
 NOTEBOOKS = sorted(NOTEBOOK_DIR.glob("*.ipynb"))
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+LIVE = re.compile(r"\b(?:measured )?(?:live|recorded)(?: and (?:live|recorded))?\b")
+THUMBNAIL = 96, 64
 IMAGE = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)" width="(\d+)"')
 
 
@@ -77,11 +87,91 @@ def test_committed_pictures_are_small_and_told_in_words(path):
         assert page.getextrema()[0] < 60 and page.resize((1, 1)).getpixel((0, 0)) > 150, cell   # dark ink, a light card
 
 
+@cache
+def drawn(path: Path) -> list[tuple[str, Picture, float]]:
+    """What the notebook draws here, where nothing is measured: with the recorded figures."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        return drawn_by(read_notebook(path), monkeypatch)
+
+
+def words(alt: str) -> str:
+    """An alt text without what differs from one measurement to the next."""
+    return NUMBER.sub("#", LIVE.sub("measured", alt))
+
+
+def printed(notebook) -> set[float]:
+    """The numbers that a notebook's cells have printed."""
+    texts = ["".join(output.get("text", "")) for cell in notebook.cells for output in cell.get("outputs", [])]
+    return {value_of(number) for text in texts for number in NUMBER.findall(text)}
+
+
+def value_of(number: str) -> float:
+    return float(number.replace(",", ""))
+
+
+def differences(old: bytes, old_alt: str, new: Picture, said: set[float]) -> Iterator[str]:
+    """Why a committed picture cannot be what its cell draws, a sentence each. said: what the notebook printed.
+
+    Of another run only measured numbers may differ, and not by much.
+    """
+    if words(old_alt) != words(new.alt):
+        yield f"its alt text is of an older drawing: {old_alt!r}, and not {new.alt!r}"
+        return
+    for one, other in zip(NUMBER.findall(old_alt), NUMBER.findall(new.alt), strict=True):
+        mine, here = value_of(one), value_of(other)
+        known = "live" in old_alt or mine in said
+        if mine != here and not (known and math.isclose(mine, here, rel_tol=0.12, abs_tol=0.25)):
+            yield f"its alt text says {one} where {other} is drawn: {old_alt!r}"
+    small = [np.asarray(Image.open(io.BytesIO(data)).convert("L").resize(THUMBNAIL), float) for data in (old, png(new))]
+    apart = np.abs(small[0] - small[1]).mean()
+    if apart > (4 if old_alt == new.alt else 8):
+        yield f"it looks otherwise ({apart:.1f} of 255 on average)"
+
+
 @pytest.mark.compiler
 @pytest.mark.skipif(no_device_reason() is None, reason="with a GPU the notebooks measure for minutes")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_pictures_that_a_notebook_draws_are_legible(path, monkeypatch):
-    pictures = drawn_by(read_notebook(path), monkeypatch)
+def test_pictures_that_a_notebook_draws_are_legible(path):
+    pictures = drawn(path)
     assert len(pictures) >= 4
     found = [f"{cell}: {problem}" for cell, picture, seconds in pictures for problem in problems(picture, seconds)]
     assert not found, "\n".join(dict.fromkeys(found))
+
+
+@pytest.mark.compiler
+@pytest.mark.skipif(no_device_reason() is None, reason="with a GPU the notebooks measure for minutes")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_committed_pictures_and_their_words_are_what_the_cells_draw(path):
+    """So the words of a committed picture name its numbers too: those of the drawn one do (picture_checks)."""
+    notebook = read_notebook(path)
+    old, new = committed(notebook), drawn(path)
+    assert [cell for cell, *_ in old] == [cell for cell, *_ in new]
+    found = [
+        f"{cell}: {problem}; run the notebook again"
+        for (cell, data, alt, _), (_, picture, _) in zip(old, new, strict=True)
+        for problem in differences(data, alt, picture, printed(notebook))
+    ]
+    assert not found, "\n".join(found)
+    for cell in notebook.cells:   # the words beside a picture, for those who see no HTML
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if image := IMAGE.search("".join(data.get("text/html", ""))):
+                assert html.unescape(image[2]) == "".join(data["text/plain"]), cell.id
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "problem"),
+    [
+        ("116 of them", "115 of them", set(), "says 115 where 116 is drawn"),
+        ("116 of them", "16 of them", {16.0}, "says 16 where 116 is drawn"),   # printed, but no such measurement
+        ("; 132 places a wave", "", set(), "older drawing"),
+    ],
+)
+def test_a_picture_of_another_drawing_is_noticed(old, new, said, problem):
+    now = wave_chart(waves(512), "N = 4096")
+    assert list(differences(png(now), now.alt, now, set())) == []
+    assert list(differences(png(now), now.alt.replace("116", "118"), now, {118.0})) == []   # measured, and printed
+    found = list(differences(png(now), now.alt.replace(old, new), now, said))
+    assert len(found) == 1 and problem in found[0]
+    (other,) = differences(png(wave_chart(waves(500, sm_count=40), "N = 4096")), now.alt, now, set())
+    assert other.startswith("it looks otherwise")
