@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cuda import supported_architectures
+from helpers.dependent import launch_dependent
 from helpers.errors import BackendError
 from helpers.words import first_line
 
@@ -197,12 +198,20 @@ def most_clusters(function: Any, ctas: int, threads: int, shared: int) -> int:
     return count
 
 
-def launch_function(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:
-    """Queue one launch on CuPy's current stream. Raises BackendError if the driver refuses it."""
+def launch_function(
+    function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int, dependent: bool = False
+) -> None:
+    """Queue one launch on CuPy's current stream. Raises BackendError if the driver refuses it.
+
+    dependent: as a programmatic dependent launch, see helpers.dependent.
+    """
     try:
         if shared > STATIC_LIMIT:
             function.max_dynamic_shared_size_bytes = shared
-        function(tuple(grid), tuple(block), arguments, shared_mem=shared)
+        if dependent:
+            launch_dependent(function, grid, block, arguments, shared)
+        else:
+            function(tuple(grid), tuple(block), arguments, shared_mem=shared)
     except Exception as error:
         raise driver_error("The GPU refused the launch", error) from None
 

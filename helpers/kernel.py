@@ -98,11 +98,15 @@ class EmulatorBackend:
 
 @dataclass(frozen=True)
 class GpuKernel:
-    """A loaded kernel: CuPy's function, the CTAs of its clusters along x, y, z, and its static shared memory."""
+    """A loaded kernel: CuPy's function, the CTAs of its clusters along x, y, z, and its static shared memory.
+
+    dependent: whether it waits for the launch before by itself, see `Rung`.
+    """
 
     function: Any
     cluster: tuple[int, int, int]
     static_shared_bytes: int
+    dependent: bool
 
 
 @dataclass(frozen=True)
@@ -122,14 +126,14 @@ class CudaBackend:
 
     def compile(self, kernel: "Kernel") -> GpuKernel:
         function = gpu.load_function(kernel.cubin.path, kernel.entry)
-        return GpuKernel(function, gpu.cluster_dims(function), function.shared_size_bytes)
+        return GpuKernel(function, gpu.cluster_dims(function), function.shared_size_bytes, kernel.rung.dependent)
 
     def launch(
         self, compiled: GpuKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
     ) -> None:
         check_cluster(grid, compiled.cluster)
         check_shared(compiled.static_shared_bytes, shared_bytes, self.shared_limit)
-        gpu.launch_function(compiled.function, grid, block, arguments, shared_bytes)
+        gpu.launch_function(compiled.function, grid, block, arguments, shared_bytes, compiled.dependent)
 
 
 class Kernel:

@@ -1,7 +1,7 @@
 """What a call `kernel(A, B)` launches: grid, block, and the arguments in the order of the kernel's parameters.
 
     rungs 1-4    A, B, C, M, N, K
-    rungs 5-7    A_map, B_map, C, M, N, K
+    rungs 5-7    A_map, B_map, C, M, N, K   (the appendix too)
     rung 8       A_map, B_map, C, order, M, N, K
     rung 9       A_map, B_map, C, order, tiles, M, N, K
     rung 10      A_map, B_map, C_map, C, order, tiles, M, N, K

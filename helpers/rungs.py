@@ -61,6 +61,9 @@ class Rung:
     order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
     list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
     persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
+    dependent: it is a programmatic dependent launch, which may begin while the one before ends: the kernel waits itself.
+    split: CTAs of a cluster that divide K among themselves; the grid is (split, columns of tiles, rows of tiles).
+    None: a CTA goes through all of K.
     ablations: defines that take a part of the kernel away; they are recorded beside it.
     `helpers.launches` says what arguments follow from this.
     """
@@ -83,6 +86,8 @@ class Rung:
     order: str | None = None
     persistent: bool = False
     most_ctas: int | None = None
+    dependent: bool = False
+    split: int | None = None
     ablations: tuple[dict[str, int], ...] = field(default=(), hash=False)
 
     @property
@@ -103,6 +108,8 @@ class Rung:
     def grid(self, m: int, n: int, sms: int = H200_SMS) -> tuple[int, ...]:
         """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row."""
         m_tiles, n_tiles = self.tiles(m, n)
+        if self.split is not None:
+            return (self.split, n_tiles, m_tiles)
         if self.order is None:
             return (n_tiles, m_tiles * self.cluster)
         clusters = m_tiles * n_tiles
@@ -254,9 +261,47 @@ RUNGS: tuple[Rung, ...] = (
         order="grouped",
         persistent=True,
         most_ctas=128,
+        dependent=True,
         ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}, {"RELEASE": 1}),
     ),
 )
+
+
+def split_k(rows: int, columns: int, stages: int, split: int) -> tuple[Rung, dict[str, int]]:
+    """The appendix's kernel with a tile of C of rows x columns, so many stages, and K in so many parts; its defines.
+
+    Raises ArgumentError for what the file does not compile with.
+    """
+    for name, value, known in (
+        ("rows", rows, (64, 128)), ("columns", columns, (64, 128, 256)), ("split", split, (1, 2, 4, 8))
+    ):
+        if value not in known:
+            raise ArgumentError(f"{name} is {value!r}: it must be one of {', '.join(map(str, known))}.")
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 2:
+        raise ArgumentError(f"stages is {stages!r}: it must be an integer of at least 2.")
+    tile = (rows, columns, 64)
+    partial = rows * columns * 4 if split > 1 else 0   # fp32 sums, where the ring was
+    ring = _ring_bytes(tile, stages, barriers=0)
+    rung = Rung(
+        number=11,
+        name="appendix_split_k",
+        title="Split K",
+        idea="the CTAs of a cluster divide K and add up what they have",
+        tile=tile,
+        block=(128 * (1 + rows // 64),),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=max(ring, partial) + stages * 2 * 8,
+        compute_capability="==9.0",
+        maps=Maps(A=Box(64, rows), B=Box(64, 64)),
+        stages=stages,
+        dependent=True,
+        split=split,
+    )
+    return rung, {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
+
+
+APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0],)   # what the file compiles to without defines
 
 
 def find_rung(name: "str | int | Rung") -> Rung:
@@ -268,9 +313,9 @@ def find_rung(name: "str | int | Rung") -> Rung:
         return name
     text = str(name).strip()
     if re.fullmatch(r"[0-9]{1,3}", text):
-        found = [rung for rung in RUNGS if rung.number == int(text)]
+        found = [rung for rung in (*RUNGS, *APPENDIX) if rung.number == int(text)]
     else:
-        found = [rung for rung in RUNGS if text and rung.name.startswith(text)]
+        found = [rung for rung in (*RUNGS, *APPENDIX) if text and rung.name.startswith(text)]
     if len(found) == 1:
         return found[0]
     names = ", ".join(rung.name for rung in RUNGS)

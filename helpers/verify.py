@@ -156,7 +156,8 @@ def run_once(kernel: Kernel, size: tuple[int, int, int], seed: int = 0) -> tuple
 def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     """Shapes (M, N, K) that a rung is verified on, from its tile, its multiples and the stages of its pipeline.
 
-    K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many. M, N and
+    K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many, of a split
+    kernel for each of the CTAs that divide K. M, N and
     K differ, and each is long once, for mistakes that come after some tiles or steps. Where a rung takes ragged sizes,
     they are ragged: single elements, less than a tile, one more than a tile. A persistent rung also gets so many tiles
     that its CTAs compute three and two each.
@@ -164,7 +165,10 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     rows, columns, depth = rung.tile
     stages = rung.stages
     many = max(5, 2 * stages + 1, 96 // depth)
-    counts = sorted({1, 2, stages - 1, stages, stages + 1, many} - {0})
+    counts = {1, 2, stages - 1, stages, stages + 1, many} - {0}
+    if rung.split is not None:   # so many for each of the CTAs, and one of them with one more
+        counts |= {rung.split * stages, rung.split * many + 1}
+    counts = sorted(counts)
     ragged_m = rung.multiples[0] if rung.multiples[0] < rows else 0
     ragged_n = rung.multiples[1] if rung.multiples[1] < columns else 0
     shapes = [rung.multiples]

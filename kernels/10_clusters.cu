@@ -12,6 +12,7 @@
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
 // Launch    grid (2 * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x 128 (columns x rows); B_map and C_map: box of 64 x 64; all with 128-byte swizzle.
+//           As a programmatic dependent launch: while the last CTAs of the launch before end, this one's first set up.
 //           -DMULTICAST=0: each CTA loads all of its B. -DTMA_STORE=0: threads store their own sums at once.
 //           -DOVERLAP=0: TMA stores a tile before the next one begins. -DRELEASE=1: see release().
 #include <cuda_bf16.h>
@@ -176,6 +177,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
     }
     barrier_cluster_arrive();   // the peer sends bytes and arrivals here: it must know that the barriers exist
     barrier_cluster_wait();
+    griddepcontrol_wait();      // the launch before may still be storing what this one reads
 
     Place place;
     if (warpgroup == 0) {
@@ -207,6 +209,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                 }
             }
         }
+        barrier_cluster_arrive();   // this warp sends the peer nothing more
     } else {
         // 3. Consumers: one group of wgmma runs while the next is issued; then the stage before is given back.
         setmaxnreg_inc<CONSUMER_REGISTERS>();
@@ -251,15 +254,16 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                 store_sums(sums, C, m0, n0, M, N);   // as in 09_persistence
             }
         }
+        barrier_cluster_arrive();   // all that came from the peer has been read, and all arrivals are sent
+
         // 4. The last tile has no next one to hide behind.
         if (finished.pending) {
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) store_block(shared, C_map, finished, block, consumer, thread);
         }
-        if (thread == 0) cp_async_bulk_wait_group<0>();   // C is written before the CTA ends
+        if (thread == 0) cp_async_bulk_wait_group_read<0>();   // the staging ends with the CTA: TMA must have read it
     }
 
     // 5. The peer may still arrive at this CTA's barriers and multicast into its stages: leave together.
-    barrier_cluster_arrive();
     barrier_cluster_wait();
 }

@@ -538,6 +538,11 @@ __device__ __forceinline__ float4 ld_shared_cluster(const float4* pointer, uint3
     return value;
 }
 
+// Waits until the launches before this one have ended and their writes are seen. Where the launch is no programmatic
+// dependent one, that has happened already.
+// PTX: griddepcontrol.wait
+__device__ __forceinline__ void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
 // PTX: barrier.cluster.arrive.release
 __device__ __forceinline__ void barrier_cluster_arrive() {

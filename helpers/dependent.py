@@ -1,0 +1,60 @@
+"""Programmatic dependent launches: a grid may start while the last CTAs of the one before are still at work.
+
+It sets itself up meanwhile, and waits for the end of the launch before with griddepcontrol_wait (kernels/hopper.cuh);
+a kernel without that instruction must not be launched so. CuPy has no such launch, so the driver's own is called:
+cuLaunchKernelEx with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION (CUDA C++ Programming Guide, "Programmatic
+Dependent Launch and Synchronization"). Hopper and newer.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class CUDADriverError(Exception):
+    """What the driver answered. It has the name of CuPy's, which helpers.gpu turns into a sentence."""
+
+
+class Parameters:
+    """The arguments of a kernel as the driver wants them: an array of addresses. Holds what they point to."""
+
+    def __init__(self, arguments: Sequence[Any]) -> None:
+        self._values = [_value(argument) for argument in arguments]
+        self._addresses = (ctypes.c_void_p * len(self._values))(*(value.ctypes.data for value in self._values))
+
+    @property
+    def address(self) -> int:
+        """Of the array."""
+        return ctypes.addressof(self._addresses)
+
+
+def _value(argument: Any) -> np.ndarray:
+    """An argument's own bytes: of a CuPy array its address on the GPU, of a NumPy value or tensor map the value."""
+    if hasattr(argument, "data") and hasattr(argument.data, "ptr"):
+        return np.array([argument.data.ptr], np.uint64)
+    return np.ascontiguousarray(argument)
+
+
+def launch_dependent(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:
+    """Queue one such launch of a CuPy function on CuPy's current stream. Raises CUDADriverError if it is refused.
+
+    grid: CTAs, block: threads, along up to three axes. shared: bytes of dynamic shared memory.
+    """
+    import cupy
+    from cuda.bindings import driver
+
+    allowed = driver.CUlaunchAttribute()
+    allowed.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    allowed.value.programmaticStreamSerializationAllowed = 1
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
+    config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
+    config.sharedMemBytes = shared
+    config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
+    config.attrs, config.numAttrs = [allowed], 1
+    parameters = Parameters(arguments)   # the driver copies them before it returns
+    (status,) = driver.cuLaunchKernelEx(config, driver.CUfunction(function.kernel.ptr), parameters.address, 0)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise CUDADriverError(status.name)
