@@ -31,7 +31,7 @@ from helpers.shape_records import (
     work_of,
     write_shape,
 )
-from helpers.shapes import GROUPS, SHAPES, chosen_shapes, is_current, run_shapes
+from helpers.shapes import GROUPS, SHAPES, Shape, chosen_shapes, is_current, run_shapes
 from helpers.shapes_page import DOCUMENT, Limits, document, reasons
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, l2_bytes=62_914_560)
@@ -412,6 +412,24 @@ def test_the_plan_and_what_it_costs(capsys) -> None:
     assert shapes.main(["--plan", "--groups", "ragged", "--only", "512"]) == 0
     out = capsys.readouterr().out
     assert "129x264x4096  a row more than a tile: " in out and "\n5 shapes, about " in out
+
+
+def test_the_command_measures_what_is_chosen_and_writes_it(on_the_cpu, capsys, monkeypatch, tmp_path) -> None:
+    bench = bench_of(0.01, (0.011,))
+    bench.timer.said = "Another process computed."
+    monkeypatch.setattr(shapes, "SHAPES", (Shape("squares", "tiny", 40, 64, 128),))
+    monkeypatch.setattr(shapes, "Bench", lambda: nullcontext(bench))
+    monkeypatch.setattr(shapes, "value_pool", lambda: POOL)
+    loaded = []
+    monkeypatch.setattr(
+        shapes, "load", lambda rung, backend, defines: loaded.append((rung, backend, defines)) or kernel_of(bench)
+    )
+    assert shapes.main(["--output", str(tmp_path), "--rounds", "2"]) == 0
+    assert loaded == [(choose(40, 64, 128).rung, "cuda", choose(40, 64, 128).defines)]
+    (found,) = load_shapes("nvidia-h200", tmp_path).values()
+    assert found.measurement.notes == ("Another process computed.",) and len(found.measurement.kernel_ms) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("1 shape, about ") and "[1/1] 40x64x128: " in out and "ratio 1.1000" in out
 
 
 def test_the_command_needs_a_gpu_and_sense(capsys, monkeypatch) -> None:
