@@ -250,7 +250,7 @@ def _measured(
         for place, (trial, algorithm) in enumerate(zip(trials, algorithms, strict=True))
     )
     return ShapeSpeed(
-        measurement, choice.name, choice.why, work_of(choice, m, n, kernel.sms), compared, proposals
+        measurement, choice.name, choice.why, work_of(kernel, m, n), compared, proposals
     )
 
 

@@ -9,9 +9,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from helpers.choice import Choice
 from helpers.intervals import median
 from helpers.jsonfile import Fields, read_json, write_json
+from helpers.kernel import Kernel
+from helpers.models.waves import occupancy
 from helpers.records import MS_DIGITS, Measurement, from_json, record_folder, size_name, three_digits, to_json
 
 SCHEMA = "hopper-matmul/shape/1"
@@ -59,13 +60,17 @@ class Work:
         return self.ctas - (self.waves - 1) * self.at_once
 
 
-def work_of(choice: Choice, m: int, n: int, sms: int) -> Work:
-    """How a choice divides an M x N result on a GPU of so many SMs."""
-    rung = choice.rung
-    launched = prod(rung.grid(m, n, sms))
+def work_of(kernel: Kernel, m: int, n: int) -> Work:
+    """How a kernel divides an M x N result. kernel.sms: of the GPU. What runs at a time follows from its registers and
+    shared memory (helpers.models.waves).
+    """
+    rung = kernel.rung
+    launched = prod(rung.grid(m, n, kernel.sms))
     if rung.persistent:
         return Work(rung.tile[:2], prod(rung.tiles(m, n)) * rung.cluster, launched, rung.order)
-    return Work(rung.tile[:2], launched, sms, rung.order)
+    report = kernel.report
+    room = occupancy(report.registers, prod(rung.block), rung.shared_bytes + report.static_shared_bytes)
+    return Work(rung.tile[:2], launched, kernel.sms * room.ctas_per_sm, rung.order)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from helpers.kernel import load
 from helpers.launches import in_order
 from helpers.records import RECORD_DIR, Measurement, Samples
 from helpers.rotation import Rotation, copies_for, cut, measure_shape
-from helpers.rungs import find_rung
+from helpers.rungs import find_rung, split_k
 from helpers.shape_records import (
     Proposal,
     ShapeSpeed,
@@ -38,6 +38,9 @@ H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, l2_bytes=62_914_560)
 LIMITS = Limits(900.0, 4500.0)
 RUNG = find_rung(10)
 ALL = Choice(RUNG, "10_clusters", "It is the fastest rung.")
+
+
+LAST = load(10, "emulator")
 
 
 # The list
@@ -295,11 +298,13 @@ def test_a_wrong_cublas_is_refused_too(on_the_cpu) -> None:
 
 
 def test_how_c_is_divided() -> None:
-    assert work_of(ALL, 4096, 4096, 132) == Work((128, 256), 512, 128, "grouped")
-    assert work_of(ALL, 1, 4096, 132) == Work((128, 256), 32, 32, "grouped"), "clusters of two CTAs"
-    plain = Choice(find_rung(7), "07_pipelining", "why")
-    work = work_of(plain, 4096, 4352, 132)
+    assert work_of(LAST, 4096, 4096) == Work((128, 256), 512, 128, "grouped")
+    assert work_of(LAST, 1, 4096) == Work((128, 256), 32, 32, "grouped"), "clusters of two CTAs"
+    work = work_of(load(7, "emulator"), 4096, 4352)
     assert work == Work((128, 256), 32 * 17, 132, None) and (work.waves, work.last_wave) == (5, 16)
+    rung, defines = split_k(64, 64, 4, 4)
+    small = work_of(load(rung, "emulator", defines=defines), 16, 4096)
+    assert small.ctas == 4 * 64 and small.at_once == 3 * 132, "three have room on an SM"
 
 
 # Records
@@ -318,7 +323,7 @@ def speed(size=(16, 4096, 4096), ms=0.02, cublas_ms=0.018, work=None, parts=1):
         samples=Samples(((ms,),) * rounds, ((cublas_ms,),) * rounds), sm_clock_mhz=None, power_w=None,
         temperature_c=None, throttle_reasons=None, date="2026-11-30T12:00:00Z", source="live",
     )
-    return ShapeSpeed(measurement, choice.name, choice.why, work or work_of(choice, m, n, 132), 1, proposals)
+    return ShapeSpeed(measurement, choice.name, choice.why, work or work_of(LAST, m, n), 1, proposals)
 
 
 def test_a_record_holds_everything(tmp_path) -> None:
