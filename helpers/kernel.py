@@ -69,6 +69,14 @@ class Backend(Protocol):
 
 
 @dataclass(frozen=True)
+class EmulatedKernel:
+    """A kernel compiled for the emulator. dependent: whether it waits for the launch before by itself, see `Rung`."""
+
+    module: "EmulatedModule"
+    dependent: bool
+
+
+@dataclass(frozen=True)
 class EmulatorBackend:
     """Runs a kernel on the CPU. schedule: `"eager"`, `"lazy"` or `"random"` (with `seed`).
 
@@ -83,16 +91,24 @@ class EmulatorBackend:
     name: str = "emulator"
     shared_limit: int = MAX_SHARED_BYTES
 
-    def compile(self, kernel: "Kernel") -> "EmulatedModule":
+    def compile(self, kernel: "Kernel") -> EmulatedKernel:
         from helpers.emulator import compile_kernel
 
-        return compile_kernel(kernel.path, kernel.entries, kernel.defines, counters=self.counters)
+        module = compile_kernel(kernel.path, kernel.entries, kernel.defines, counters=self.counters)
+        return EmulatedKernel(module, kernel.rung.dependent)
 
     def launch(
-        self, compiled: "EmulatedModule", entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+        self, compiled: EmulatedKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
     ) -> "EmulatorRun":
-        return compiled.launch(
-            entry, grid, block, arguments, shared_bytes=shared_bytes, schedule=self.schedule, seed=self.seed
+        return compiled.module.launch(
+            entry,
+            grid,
+            block,
+            arguments,
+            shared_bytes=shared_bytes,
+            schedule=self.schedule,
+            seed=self.seed,
+            dependent=compiled.dependent,
         )
 
 

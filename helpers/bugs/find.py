@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from helpers.bugs.bug import VERIFY, Bug, Change
-from helpers.emulator import EmulatedModule, EmulatorRun, Report
-from helpers.kernel import EmulatorBackend, Kernel
+from helpers.emulator import EmulatorRun, Report
+from helpers.kernel import EmulatedKernel, EmulatorBackend, Kernel
 from helpers.launches import Launch
 from helpers.rungs import find_rung
 from helpers.variants import variant
@@ -43,7 +43,7 @@ class PlantedBackend(EmulatorBackend):
     reports: list[Report] = field(default_factory=list)
 
     def launch(
-        self, compiled: EmulatedModule, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+        self, compiled: EmulatedKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
     ) -> EmulatorRun:
         changed = self.change(Launch(grid, block, arguments, shared_bytes))
         run = super().launch(compiled, entry, changed.grid, changed.block, changed.arguments, changed.shared_bytes)

@@ -57,7 +57,11 @@ class PreparedArguments:
 def _buffer(array: np.ndarray, address: int, size: int, storage: ctypes.Array) -> BufferSpec:
     """An array whose address, in the launch's own memory, is to be written to the beginning of `storage`."""
     return BufferSpec(
-        host=address, bytes=size, argument=ctypes.addressof(storage), writable=int(array.flags.writeable)
+        host=address,
+        bytes=size,
+        argument=ctypes.addressof(storage),
+        writable=int(array.flags.writeable),
+        is_list=int(array.dtype == np.int32),
     )
 
 

@@ -152,6 +152,7 @@ class EmulatedModule:
         seed: int = 0,
         cluster: Sequence[int] | None = None,
         names: Sequence[str] | None = None,
+        dependent: bool = False,
         workers: int | None = None,
         step_limit: int = 5_000_000,
         time_limit: float = 120.0,
@@ -164,7 +165,9 @@ class EmulatedModule:
         first (`eager`), from the last (`lazy`), or `random` by the seed; asynchronous operations happen at once, as
         late as possible, or at random moments.
         cluster: CTAs of a cluster along x, y and z; by default what the kernel's `__cluster_dims__` say.
-        names: of the arguments, for reports; by default those in the source. workers: OS threads, by default one for
+        names: of the arguments, for reports; by default those in the source.
+        dependent: a programmatic dependent launch, whose threads must execute griddepcontrol_wait before they touch
+        global memory; lists of int32 they may read before. workers: OS threads, by default one for
         each processor, at most 16; results don't depend on it.
         step_limit: memory accesses (with counters) and barriers after which a thread is stopped.
         time_limit: seconds after which the launch is stopped.
@@ -191,6 +194,7 @@ class EmulatedModule:
             cluster=protocol.Dim(*cluster_dims),
             uses_hopper=int(hasattr(self._library, "emulator_uses_hopper")),
             registers=self._registers(number),
+            dependent=int(dependent),
             shared_bytes=self._image.shared_bytes,
             dynamic_begin=self._image.symbols[DYNAMIC_SHARED],
             image_begin=entry_address - self._image.symbols[f"emulator_entry_{number}"],

@@ -8,7 +8,7 @@ import ctypes
 import hashlib
 from pathlib import Path
 
-VERSION = 5
+VERSION = 6
 HEADER = Path(__file__).with_name("runtime") / "protocol.h"
 HEADER_DIGEST = hashlib.sha256(HEADER.read_bytes()).hexdigest()
 
@@ -20,7 +20,7 @@ _SYNC_KINDS = (
     "barrier_uninitialised", "barrier_reinitialised", "barrier_overwritten", "barrier_address", "barrier_count",
     "barrier_arrivals", "barrier_bytes", "barrier_unsynchronised", "named_barrier", "cluster_barrier", "exited_cta",
     "exit_bytes", "exit_unwaited", "register_budget", "proxy_fence", "async_race", "barrier_scope",
-    "cluster_rank", "cluster_unwritten",
+    "cluster_rank", "cluster_unwritten", "early_access",
 )
 _ASYNC_KINDS = (
     "tensor_map", "tma_alignment", "multicast_mask", "store_read_only", "load_over_wgmma", "load_over_load",
@@ -62,7 +62,7 @@ class BufferSpec(ctypes.Structure):
         ("bytes", ctypes.c_uint64),
         ("argument", ctypes.c_void_p),
         ("writable", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("is_list", ctypes.c_int32),
     ]
 
 
@@ -86,7 +86,7 @@ class LaunchSpec(ctypes.Structure):
         ("cluster", Dim),
         ("uses_hopper", ctypes.c_int32),
         ("registers", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("dependent", ctypes.c_int32),
         ("shared_bytes", ctypes.c_uint64),
         ("dynamic_begin", ctypes.c_uint64),
         ("image_begin", ctypes.c_uint64),

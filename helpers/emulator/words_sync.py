@@ -355,6 +355,15 @@ def _cluster_unwritten(raw: RawReport, context: Context) -> str:
     )
 
 
+def _early_access(raw: RawReport, context: Context) -> str:
+    action = "reads" if OPS[raw.op] == "load" else "writes to"
+    return (
+        f"{context.at(raw.place)} {action} global memory ({context.buffers[raw.buffer][0]}) before its thread has "
+        "waited for the launch before, which may still be at work there, since this is a dependent launch: let each "
+        f"thread execute griddepcontrol_wait() first; {who(raw, context)}."
+    )
+
+
 SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "barrier_uninitialised": _uninitialised,
     "barrier_reinitialised": _reinitialised,
@@ -375,4 +384,5 @@ SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "async_race": _async_race,
     "cluster_rank": _cluster_rank,
     "cluster_unwritten": _cluster_unwritten,
+    "early_access": _early_access,
 }

@@ -53,6 +53,7 @@ struct Thread {
     uint64_t setmaxnregs;       // calls of setmaxnreg
     int cluster_arrive_line;    // of its arrival that it has not waited for; 0: none
     bool started, exited;
+    bool waited_for_launch;     // has executed griddepcontrol.wait
 };
 
 // A rendezvous of all threads of a CTA.

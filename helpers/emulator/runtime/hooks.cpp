@@ -7,6 +7,7 @@
 
 #include "async_rules.h"
 #include "cluster.h"
+#include "dependent.h"
 #include "launch.h"
 #include "ordering_state.h"
 #include "worker.h"
@@ -73,6 +74,7 @@ void on_global_access(Worker& worker, Thread& thread, uint64_t address, int byte
         fail_access(worker, thread, Kind::out_of_bounds, Space::global, op, bytes, code, nearest, offset);
     }
     site.range = buffer;
+    check_waited_for_launch(thread, op, buffer, {code, 0, thread.linear});
     worker.tracer.log(site, thread.lane, address);
 }
 

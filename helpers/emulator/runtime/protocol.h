@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-constexpr int32_t kProtocolVersion = 5;
+constexpr int32_t kProtocolVersion = 6;
 constexpr int kWarp = 32;
 
 // A pointer argument: an array of the caller, replaced by a guarded copy during the launch.
@@ -14,7 +14,7 @@ struct BufferSpec {
     uint64_t bytes;
     void** argument;     // where the kernel's pointer is stored
     int32_t writable;
-    int32_t reserved;
+    int32_t is_list;      // of int: made by the host, and written by no launch
 };
 
 // A shared array: a range of the CTA's shared memory.
@@ -33,7 +33,7 @@ struct LaunchSpec {
     uint32_t grid[3], block[3], cluster[3];
     int32_t uses_hopper;         // whether the kernel includes hopper.cuh: races are then found by vector clocks
     int32_t registers;           // per thread at launch, as __launch_bounds__ gives them; 0: unknown
-    int32_t reserved;
+    int32_t dependent;           // whether the launch before may still be at work: see dependent.h
     uint64_t shared_bytes;       // size of the CTA's shared memory, static and dynamic, with gaps
     uint64_t dynamic_begin;      // offset of the dynamic arrays in it
     uint64_t image_begin;        // address at which the kernel's library is loaded
@@ -79,6 +79,7 @@ enum class Kind : int32_t {
     barrier_scope = 36,           // a wait with the scope of its CTA for arrivals from another
     cluster_rank = 37,            // a read of the shared memory of a CTA that the cluster does not have
     cluster_unwritten = 38,       // a read of another CTA's shared memory to which nothing was written
+    early_access = 39,            // of global memory, in a dependent launch, by a thread that has not waited
     // 40-69: asynchronous data (words_async.py)
     tensor_map = 40,            // a tensor map that cannot be used
     tma_alignment = 41,         // the shared-memory side of a copy

@@ -8,6 +8,7 @@
 
 #include "async_state.h"
 #include "cluster.h"
+#include "dependent.h"
 #include "launch.h"
 #include "mbarrier.h"
 #include "ordering.h"
@@ -231,7 +232,7 @@ void emulator_tma_load(void* to, const void* map_pointer, void* barrier, int x, 
     Cta& cta = *thread.cta;
     cta.worker->step(thread, -1, line);
     const TensorMapRecord map = checked_map(thread, map_pointer, line);
-    buffer_of(thread, map, line);
+    check_waited_for_launch(thread, Op::load, buffer_of(thread, map, line), {-1, line, thread.linear});
     check_coordinates(thread, map, {x, y}, Op::store, line);
     const Region region{emulator_shared_offset(to, line), map.shared_bytes()};
     const uint32_t barrier_offset = emulator_shared_offset(barrier, line);
@@ -264,6 +265,7 @@ void emulator_tma_store(const void* map_pointer, const void* from, int x, int y,
     cta.worker->step(thread, -1, line);
     const TensorMapRecord map = checked_map(thread, map_pointer, line);
     const int buffer = buffer_of(thread, map, line);
+    check_waited_for_launch(thread, Op::store, buffer, {-1, line, thread.linear});
     if (!cta.worker->launch.memory.is_writable(buffer)) {
         Report report;
         report.kind = Kind::store_read_only;

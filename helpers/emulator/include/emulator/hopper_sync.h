@@ -109,7 +109,7 @@ EMULATOR_INLINE float4 ld_shared_cluster(const float4* pointer, uint32_t cta, EM
 // Waits until the launches before this one have ended and their writes are seen. Where the launch is no programmatic
 // dependent one, that has happened already.
 // PTX: griddepcontrol.wait
-EMULATOR_INLINE void griddepcontrol_wait() {}   // the emulator ends each launch before it begins the next
+EMULATOR_INLINE void griddepcontrol_wait(EMULATOR_LINE) { emulator_griddepcontrol_wait(line); }
 
 // Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
 // PTX: barrier.cluster.arrive.release
