@@ -162,7 +162,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
     const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), thread = threadIdx.x % 128;
     const int rank = cluster_ctarank(), first = blockIdx.x / CLUSTER, clusters = gridDim.x / CLUSTER;
     const int steps = (K + BK - 1) / BK;
-    int next = first < tiles ? order[first] : 0;   // read a tile ahead, so that nobody waits for it
+    int next = first < tiles ? order[first] : 0;   // read a tile ahead; no launch writes the list
 
     // 1. Barriers. Full: the own producer's arrival and the bytes, whoever sends them. Empty: every reader's consumers.
     if (threadIdx.x == 0) {
@@ -177,7 +177,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
     }
     barrier_cluster_arrive();   // the peer sends bytes and arrivals here: it must know that the barriers exist
     barrier_cluster_wait();
-    griddepcontrol_wait();      // the launch before may still be storing what this one reads
+    griddepcontrol_wait();      // until here the launch before may have been at work on A, B and C
 
     Place place;
     if (warpgroup == 0) {
@@ -264,6 +264,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         if (thread == 0) cp_async_bulk_wait_group_read<0>();   // the staging ends with the CTA: TMA must have read it
     }
 
-    // 5. The peer may still arrive at this CTA's barriers and multicast into its stages: leave together.
+    // 5. The peer arrives at this CTA's barriers and multicasts into its stages: until it has done so for the last
+    //    time, this shared memory must live. Its last stores it may still be making.
     barrier_cluster_wait();
 }

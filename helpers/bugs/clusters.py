@@ -7,9 +7,9 @@ from helpers.bugs.bug import VERIFY, Bug
 _ARRIVE = "if (lane < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], lane);"
 _OWN = "if (lane == 0) mbarrier_arrive_cluster(&shared.empty[stage], cluster_ctarank());"
 _EMPTY = "mbarrier_wait_cluster(&shared.empty[place.stage], place.parity ^ 1);"
-_BOTH = "    barrier_cluster_arrive();\n    barrier_cluster_wait();\n"
+_GRID = "griddepcontrol_wait();      //"
 _FIRST = "barrier_cluster_arrive();   // the peer"
-_FIRST_WAIT = "    barrier_cluster_wait();\n\n    Place place;"
+_FIRST_WAIT = f"    barrier_cluster_wait();\n    {_GRID}"
 _STEP = "                    wgmma_wait_group<1>();\n                    release(shared, place.previous(), thread);"
 _LAST = "wgmma_wait_group<0>();\n            release(shared, place.previous(), thread);"
 _READ = "if (thread == 0) cp_async_bulk_wait_group_read<1>();"
@@ -17,6 +17,8 @@ _READ_BOX = f"{_READ}   // the store before last has read this box,"
 _KNOWN = "barrier_sync(1 + consumer, 128);                       //"
 _SHOWN = "barrier_sync(1 + consumer, 128);   //"
 _FENCE = "fence_proxy_async();               //"
+_ARRIVED = "        barrier_cluster_arrive();   // all that came from the peer"
+_TILES = "        Finished finished;\n"
 
 # One tile of a cluster, five steps: each of the two stages is used again.
 _clusters = partial(Bug, rung=10, size=(256, 256, 320), defines={"STAGES": 2}, sms=2)
@@ -45,14 +47,21 @@ BUGS: tuple[Bug, ...] = (
         fault="a CTA ends without waiting for its peer",
         why="The peer still arrives at its barriers, in shared memory that belongs to nobody.",
         reports=(("exited_cta", "let a barrier of the cluster be the last"),),
-        edits=((_BOTH + "}", "}"),),
+        edits=(("    barrier_cluster_wait();\n}", "}"),),
+    ),
+    _clusters(
+        name="arrived_too_early",
+        fault="the consumers arrive at the last cluster barrier before their first tile",
+        why="The peer may end while they still arrive at its empty barriers.",
+        reports=(("exited_cta", "let a barrier of the cluster be the last"),),
+        edits=((_ARRIVED, "        //"), (_TILES, f"        barrier_cluster_arrive();\n{_TILES}")),
     ),
     _clusters(
         name="no_first_cluster_barrier",
         fault="a CTA waits for its own threads only after it made its barriers",
         why="The peer may send bytes and arrivals to barriers that are not there yet.",
         reports=(("barrier_unsynchronised", "no barrier of the cluster between"),),
-        edits=((_FIRST, "__syncthreads();   // the peer"), (_FIRST_WAIT, "\n    Place place;")),
+        edits=((_FIRST, "__syncthreads();   // the peer"), (_FIRST_WAIT, f"    {_GRID}")),
     ),
     _clusters(
         name="cluster_wait_of_own_cta",
@@ -157,7 +166,14 @@ BUGS: tuple[Bug, ...] = (
         fault="the last stores are not waited for",
         why="The CTA ends, and its shared memory is given away while TMA still reads it.",
         reports=(("store_undrained", "may still read shared memory when its thread exits"),),
-        edits=(("if (thread == 0) cp_async_bulk_wait_group<0>();", ""),),
+        edits=(("if (thread == 0) cp_async_bulk_wait_group_read<0>();", ""),),
+    ),
+    _clusters(
+        name="launch_before_not_waited_for",
+        fault="no griddepcontrol_wait in a kernel that is launched before the one before it has ended",
+        why="Its first loads may come before the launch before has stored what they load.",
+        reports=(("early_access", "reads global memory (A_map)"),),
+        edits=((_GRID, "//"),),
     ),
     _clusters(
         name="staging_not_swizzled",
