@@ -267,13 +267,19 @@ RUNGS: tuple[Rung, ...] = (
 )
 
 
-def split_k(rows: int, columns: int, stages: int, split: int) -> tuple[Rung, dict[str, int]]:
+def split_k(
+    rows: int, columns: int, stages: int, split: int, a_rows: int | None = None
+) -> tuple[Rung, dict[str, int]]:
     """The appendix's kernel with a tile of C of rows x columns, so many stages, and K in so many parts; its defines.
 
+    a_rows: of A that are loaded, all of the tile's by default; M must not be larger, which `helpers.choice` sees to.
     Raises ArgumentError for what the file does not compile with.
     """
     for name, value, known in (
-        ("rows", rows, (64, 128)), ("columns", columns, (64, 128, 256)), ("split", split, (1, 2, 4, 8))
+        ("rows", rows, (64, 128)),
+        ("columns", columns, (64, 128, 192, 256)),
+        ("split", split, range(1, 9)),
+        ("a_rows", a_rows if a_rows is not None else rows, range(8, rows + 1, 8)),
     ):
         if value not in known:
             raise ArgumentError(f"{name} is {value!r}: it must be one of {', '.join(map(str, known))}.")
@@ -293,12 +299,13 @@ def split_k(rows: int, columns: int, stages: int, split: int) -> tuple[Rung, dic
         alignment=16,
         shared_bytes=max(ring, partial) + stages * 2 * 8,
         compute_capability="==9.0",
-        maps=Maps(A=Box(64, rows), B=Box(64, 64)),
+        maps=Maps(A=Box(64, a_rows or rows), B=Box(64, 64)),
         stages=stages,
         dependent=True,
         split=split,
     )
-    return rung, {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
+    defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
+    return rung, defines if a_rows is None else defines | {"A_ROWS": a_rows}
 
 
 APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0],)   # what the file compiles to without defines

@@ -11,9 +11,9 @@
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
 // Launch    grid (SPLIT, ceil(N / TILE_N), ceil(M / TILE_M)), block (THREADS), dynamic shared memory sizeof(Shared).
-//           A_map: box of 64 x TILE_M (columns x rows); B_map: box of 64 x 64; both with 128-byte swizzle.
+//           A_map: box of 64 x A_ROWS (columns x rows); B_map: box of 64 x 64; both with 128-byte swizzle.
 //           As a programmatic dependent launch: while the last CTAs of the launch before end, this one's first set up.
-//           -DTILE_M= 64 or 128, -DTILE_N= 64, 128 or 256, -DSTAGES=, -DSPLIT= 1, 2, 4 or 8.
+//           -DTILE_M= 64 or 128, -DTILE_N= 64, 128, 192 or 256, -DSTAGES=, -DSPLIT= 1 to 8, -DA_ROWS= 8 to TILE_M.
 #include <cuda_bf16.h>
 
 #include "hopper.cuh"
@@ -30,6 +30,9 @@
 #ifndef SPLIT
 #define SPLIT 4
 #endif
+#ifndef A_ROWS   // rows of A that are loaded, where M is no larger; the tile's others stay zero
+#define A_ROWS TILE_M
+#endif
 constexpr int BK = 64;                       // depth of a step
 constexpr int CONSUMERS = TILE_M / 64;       // warpgroups that multiply; each 64 x TILE_N of C
 constexpr int THREADS = (1 + CONSUMERS) * 128;
@@ -37,8 +40,9 @@ constexpr int WGMMA_K = 16;                  // depth of one wgmma
 constexpr int BOXES = TILE_N / 64;           // of B in a stage
 constexpr int BLOCKS = TILE_N / 8;           // of 8 columns; a thread has 4 sums of each
 static_assert(TILE_M == 64 || TILE_M == 128, "one or two consumers");
-static_assert(TILE_N == 64 || TILE_N == 128 || TILE_N == 256, "wgmma is called for these");
-static_assert(SPLIT == 1 || SPLIT == 2 || SPLIT == 4 || SPLIT == 8, "a cluster has up to 8 CTAs on every Hopper GPU");
+static_assert(TILE_N % 64 == 0 && TILE_N >= 64 && TILE_N <= 256, "wgmma is called for these");
+static_assert(SPLIT >= 1 && SPLIT <= 8, "a cluster has up to 8 CTAs on every Hopper GPU");
+static_assert(A_ROWS % 8 == 0 && A_ROWS >= 8 && A_ROWS <= TILE_M, "the swizzle permutes within 8 rows");
 
 struct Ring {
     __nv_bfloat16 A[STAGES][TILE_M * BK];
@@ -52,7 +56,7 @@ struct Shared {
     uint64_t full[STAGES];                           // mbarriers: the stage's bytes have landed
     uint64_t empty[STAGES];                          // mbarriers: every consumer warp has read it
 };
-constexpr int STAGE_BYTES = (TILE_M + TILE_N) * BK * sizeof(__nv_bfloat16);
+constexpr int STAGE_BYTES = (A_ROWS + TILE_N) * BK * sizeof(__nv_bfloat16);
 
 // A place in the ring, and the parity of its current phase. Both sides walk the ring in the same order.
 struct Place {
@@ -77,6 +81,9 @@ __device__ __forceinline__ void wgmma(float (&sums)[32], uint64_t a, uint64_t b)
 }
 __device__ __forceinline__ void wgmma(float (&sums)[64], uint64_t a, uint64_t b) {
     wgmma_m64n128k16<Major::K, Major::MN>(sums, a, b, true);
+}
+__device__ __forceinline__ void wgmma(float (&sums)[96], uint64_t a, uint64_t b) {
+    wgmma_m64n192k16<Major::K, Major::MN>(sums, a, b, true);
 }
 __device__ __forceinline__ void wgmma(float (&sums)[128], uint64_t a, uint64_t b) {
     wgmma_m64n256k16<Major::K, Major::MN>(sums, a, b, true);
@@ -140,6 +147,13 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
             mbarrier_init(&shared.empty[stage], CONSUMERS * 4);
         }
         fence_mbarrier_init();
+    }
+    if (A_ROWS < TILE_M) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            uint4* zeros = reinterpret_cast<uint4*>(shared.ring.A[stage] + A_ROWS * BK);
+            for (int i = threadIdx.x; i < (TILE_M - A_ROWS) * BK / 8; i += THREADS) zeros[i] = uint4{};
+        }
+        fence_proxy_async();   // wgmma reads them
     }
     __syncthreads();
     griddepcontrol_wait();   // the launch before may still be storing what this one reads
