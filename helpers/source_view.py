@@ -31,9 +31,18 @@ MIN_FOLD = 4          # shorter runs are not worth a fold
 # A line of nothing but registers of an asm statement: `"%0, %1, ..."` or `: "+f"(d[0]), ...`.
 REGISTERS = re.compile(r'\s*:?\s*("(%\d+,? ?)+\}?,? ?"|("[+=]f"\(\w+\[\d+\]\),?\s*)+)$')
 
-# JupyterLab colours `.highlight` itself (jupyterlab_pygments); the fallbacks after the commas serve other
-# viewers. A notebook that is not trusted yet loses the <style> but keeps the inline styles; the tint is half
+# Colours of tokens, by Pygments' classes: on a page of unknown lightness, on JupyterLab's light one, on its dark one,
+# where they stand out on marked lines too (contrast of 4.5; JupyterLab's own do not). A notebook that is not trusted
+# yet loses the <style>, has JupyterLab's colours for `.highlight`, and keeps the inline styles; the tint is half
 # transparent, so that it does on light and on dark.
+TOKENS = {
+    ".k, .kt, .kd, .kc, .kr": ("#7a6bd8", "#6a3fb5", "#b79bff"),
+    ".c1, .cm, .c": ("#4c8a8a", "#2f6b6b", "#7fb5b5"),
+    ".cp, .cpf": ("#b5651d", "#8f4a10", "#d9a066"),
+    ".s, .se": ("#ba4545", "#a83232", "#ff8f8f"),
+    ".mi, .mf, .mh": ("#2f8f2f", "#1f701f", "#7ccf7c"),
+}
+PAGES = ("", 'body[data-jp-theme-light="true"] ', 'body[data-jp-theme-light="false"] ')
 MARK_STYLE = "background-color:rgba(217,115,13,0.16);border-left:4px solid #d9730d"
 LINE_STYLE = "border-left:4px solid transparent"
 PRE_STYLE = "white-space:pre;overflow-x:auto;font-family:var(--jp-code-font-family, monospace)"
@@ -41,18 +50,15 @@ STYLE = """<style>
 .hm-view { font-size: var(--jp-code-font-size, 13px); line-height: 1.35; overflow-x: auto; }
 .hm-view pre { margin: 0; padding: 0.4em 0; background: transparent; white-space: pre; }
 .hm-view .hm-line { display: inline-block; min-width: 100%; }
-.hm-view .hm-no { user-select: none; opacity: 0.6; }
+.hm-view .hm-no { user-select: none; opacity: 0.7; }
 .hm-view .hm-mark .hm-no { opacity: 1; font-weight: bold; }
 .hm-view summary { opacity: 0.75; cursor: pointer; font-style: italic; }
 .hm-view .hm-title { font-style: italic; margin: 0 0 0.3em 0; }
-.hm-view .k, .hm-view .kt, .hm-view .kd, .hm-view .kc { color: var(--jp-mirror-editor-keyword-color, #7a6bd8); }
-.hm-view .c1, .hm-view .cm, .hm-view .c { color: var(--jp-mirror-editor-comment-color, #4c8a8a); font-style: italic; }
-body[data-jp-theme-light="false"] .hm-view :is(.c1, .cm, .c) { color: #7fb5b5; }
-.hm-view .cp, .hm-view .cpf { color: var(--jp-mirror-editor-meta-color, #b5651d); }
-body[data-jp-theme-light="false"] .hm-view :is(.cp, .cpf) { color: #c79bff; }
-.hm-view .s, .hm-view .se { color: var(--jp-mirror-editor-string-color, #ba4545); }
-.hm-view .mi, .hm-view .mf, .hm-view .mh { color: var(--jp-mirror-editor-number-color, #2f8f2f); }
-</style>"""
+.hm-view :is(.c1, .cm, .c) { font-style: italic; }
+""" + "".join(
+    f"{page}.hm-view :is({classes}) {{ color: {color}; }}\n"
+    for classes, colors in TOKENS.items() for page, color in zip(PAGES, colors, strict=True)
+) + "</style>"
 
 
 class SourceView(HTML):

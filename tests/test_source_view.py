@@ -4,11 +4,15 @@ import re
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
+from picture_checks import contrast, luminance
 
 from helpers import source_view
 from helpers.errors import ArgumentError
-from helpers.rungs import RUNGS, find_rung
+from helpers.notebooks import read_notebook
+from helpers.rungs import NOTEBOOK_DIR, RUNGS, find_rung
 from helpers.source_view import foldable, show_function, show_lines, show_sass, show_source
 
 
@@ -128,6 +132,26 @@ def test_show_sass_marks_matches():
     assert "0 lines" in repr(show_sass(""))
     with pytest.raises(ArgumentError, match="no regular expression"):
         show_sass(sass, highlight="(")
+
+
+@pytest.mark.parametrize("page", [1, 2], ids=["light", "dark"])
+def test_colours_stand_out_on_plain_and_on_marked_lines(page):
+    red, green, blue, alpha = map(float, re.search(r"rgba\((.*?)\)", source_view.MARK_STYLE)[1].split(","))
+    below = {1: 255, 2: 17}[page]   # JupyterLab's pages, white and #111111
+    marked = np.array([red, green, blue]) * alpha + below * (1 - alpha)
+    for classes, colors in source_view.TOKENS.items():
+        ink = luminance(np.array(to_rgb(colors[page])))
+        for paper in (np.full(3, below), marked):
+            assert contrast(ink, luminance(paper / 255)) >= 4.5, classes
+        assert f"{source_view.PAGES[page]}.hm-view :is({classes}) {{ color: {colors[page]}; }}" in source_view.STYLE
+
+
+def test_committed_listings_have_these_colours():
+    for path in sorted(NOTEBOOK_DIR.glob("*.ipynb")):
+        for cell in read_notebook(path).cells:
+            for output in cell.get("outputs", []):
+                text = "".join(output.get("data", {}).get("text/html", ""))
+                assert ("hm-view" in text) == (source_view.STYLE in text), f"{path.name} {cell.id}: run it again"
 
 
 def test_unknown_rung_is_a_sentence():
