@@ -12,7 +12,7 @@
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
 // Launch    grid (2 * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x 128 (columns x rows); B_map and C_map: box of 64 x 64; all with 128-byte swizzle.
-//           As a programmatic dependent launch: while the last CTAs of the launch before end, this one's first set up.
+//           A programmatic dependent launch: it makes its barriers while the launch before ends.
 //           -DMULTICAST=0: each CTA loads all of its B. -DTMA_STORE=0: threads store their own sums at once.
 //           -DOVERLAP=0: TMA stores a tile before the next one begins. -DRELEASE=1: see release().
 #include <cuda_bf16.h>
