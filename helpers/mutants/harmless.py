@@ -110,6 +110,11 @@ HARMLESS: tuple[Harmless, ...] = (
     ),
     Harmless(
         (10,),
+        ("barrier_cluster_arrive 2: barrier_cluster_arrive_relaxed in its place",),
+        "The producer arrives at no barrier of the peer's, and the peer has waited for the bytes that it sent.",
+    ),
+    Harmless(
+        (10,),
         (
             "cp_async_bulk_wait_group_read 1: cp_async_bulk_wait_group in its place",
             "cp_async_bulk_wait_group_read 1: N - 1",
