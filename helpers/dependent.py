@@ -38,24 +38,35 @@ def _value(argument: Any) -> np.ndarray:
     return np.ascontiguousarray(argument)
 
 
-def launch_dependent(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:
-    """Queue one such launch of a CuPy function on CuPy's current stream. Raises CUDADriverError if it is refused.
+class DependentLaunch:
+    """A launch of a CuPy function, ready to be queued: a call costs the CPU little more than the driver's own work.
 
     grid: CTAs, block: threads, along up to three axes. shared: bytes of dynamic shared memory.
     """
-    import cupy
-    from cuda.bindings import driver
 
-    allowed = driver.CUlaunchAttribute()
-    allowed.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    allowed.value.programmaticStreamSerializationAllowed = 1
-    config = driver.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
-    config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
-    config.sharedMemBytes = shared
-    config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
-    config.attrs, config.numAttrs = [allowed], 1
-    parameters = Parameters(arguments)   # the driver copies them before it returns
-    (status,) = driver.cuLaunchKernelEx(config, driver.CUfunction(function.kernel.ptr), parameters.address, 0)
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise CUDADriverError(status.name)
+    def __init__(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared: int
+    ) -> None:
+        from cuda.bindings import driver
+
+        allowed = driver.CUlaunchAttribute()
+        allowed.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        allowed.value.programmaticStreamSerializationAllowed = 1
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = (*grid, 1, 1)[:3]
+        config.blockDimX, config.blockDimY, config.blockDimZ = (*block, 1, 1)[:3]
+        config.sharedMemBytes = shared
+        config.attrs, config.numAttrs = [allowed], 1
+        self._driver, self._config, self._owner = driver, config, function
+        self._function = driver.CUfunction(function.kernel.ptr)
+        self._parameters = Parameters(arguments)
+
+    def __call__(self) -> None:
+        """Queue it on CuPy's current stream. Raises CUDADriverError if the driver refuses it."""
+        import cupy
+
+        driver = self._driver
+        self._config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
+        (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._parameters.address, 0)
+        if status != driver.CUresult.CUDA_SUCCESS:
+            raise CUDADriverError(status.name)

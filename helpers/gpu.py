@@ -4,15 +4,15 @@ Finding out needs neither CuPy nor a driver. CuPy is imported only where a GPU i
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from helpers.cuda import supported_architectures
-from helpers.dependent import launch_dependent
+from helpers.dependent import DependentLaunch
 from helpers.errors import BackendError
 from helpers.words import first_line
 
@@ -205,15 +205,31 @@ def launch_function(
 
     dependent: as a programmatic dependent launch, see helpers.dependent.
     """
+    prepared_launch(function, grid, block, arguments, shared, dependent)()
+
+
+def prepared_launch(
+    function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int, dependent: bool = False
+) -> Callable[[], None]:
+    """The same as a function of no arguments, to be called as often as needed."""
+    grid, block = tuple(grid), tuple(block)
     try:
         if shared > STATIC_LIMIT:
             function.max_dynamic_shared_size_bytes = shared
         if dependent:
-            launch_dependent(function, grid, block, arguments, shared)
+            queue = DependentLaunch(function, grid, block, arguments, shared)
         else:
-            function(tuple(grid), tuple(block), arguments, shared_mem=shared)
+            queue = partial(function, grid, block, arguments, shared_mem=shared)
     except Exception as error:
         raise driver_error("The GPU refused the launch", error) from None
+
+    def launch() -> None:
+        try:
+            queue()
+        except Exception as error:
+            raise driver_error("The GPU refused the launch", error) from None
+
+    return launch
 
 
 def synchronize() -> None:

@@ -147,9 +147,15 @@ class CudaBackend:
     def launch(
         self, compiled: GpuKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
     ) -> None:
+        self.prepared(compiled, grid, block, arguments, shared_bytes)()
+
+    def prepared(
+        self, compiled: GpuKernel, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
+    ) -> Callable[[], None]:
+        """A launch as a function of no arguments."""
         check_cluster(grid, compiled.cluster)
         check_shared(compiled.static_shared_bytes, shared_bytes, self.shared_limit)
-        gpu.launch_function(compiled.function, grid, block, arguments, shared_bytes, compiled.dependent)
+        return gpu.prepared_launch(compiled.function, grid, block, arguments, shared_bytes, compiled.dependent)
 
 
 class Kernel:
@@ -256,6 +262,9 @@ class Kernel:
         plan = plan_launch(self.rung, A, B, out, self.sms, self._orders)
         check_launch(plan.grid, plan.block, plan.shared_bytes, self._implementation.shared_limit)
         passed = launch_arguments(plan.arguments, self.backend)
+        if isinstance(self._implementation, CudaBackend):
+            arguments = (*passed, *self.extra_arguments)
+            return self._implementation.prepared(self._compiled, plan.grid, plan.block, arguments, plan.shared_bytes)
         return lambda: self._launch(plan.grid, plan.block, passed, plan.shared_bytes)
 
     def launch(

@@ -61,7 +61,7 @@ class Rung:
     order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
     list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
     persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
-    dependent: it is a programmatic dependent launch, which may begin while the one before ends: the kernel waits itself.
+    dependent: a programmatic dependent launch, which may begin while the one before ends; the kernel waits for that.
     split: CTAs of a cluster that divide K among themselves; the grid is (split, columns of tiles, rows of tiles).
     None: a CTA goes through all of K.
     ablations: defines that take a part of the kernel away; they are recorded beside it.

@@ -156,11 +156,10 @@ def run_once(kernel: Kernel, size: tuple[int, int, int], seed: int = 0) -> tuple
 def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     """Shapes (M, N, K) that a rung is verified on, from its tile, its multiples and the stages of its pipeline.
 
-    K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many, of a split
-    kernel for each of the CTAs that divide K. M, N and
-    K differ, and each is long once, for mistakes that come after some tiles or steps. Where a rung takes ragged sizes,
-    they are ragged: single elements, less than a tile, one more than a tile. A persistent rung also gets so many tiles
-    that its CTAs compute three and two each.
+    K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many; where
+    CTAs divide K, STAGES and many for each. M, N and K differ, and each is long once, for mistakes that come after
+    some tiles or steps. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one
+    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each.
     """
     rows, columns, depth = rung.tile
     stages = rung.stages
