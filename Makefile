@@ -3,6 +3,7 @@
 # All paths are relative, so that the folder may have any name.
 PYTHON ?=
 FUZZ ?= 20
+BROWSER ?=
 PY := .venv/bin/python
 
 # Settings of the caller that would leak into the environment made here.
@@ -50,8 +51,8 @@ record: setup  ## measure the whole ladder again, in twenty minutes (needs a Hop
 	$(PY) -m helpers.held_clock
 	$(PY) -m helpers.input_speeds
 
-browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium, chromium-driver)
-	$(PY) -m pytest tests/browser
+browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium, chromium-driver; 15 minutes)
+	$(PY) -m pytest tests/browser $(BROWSER)
 
 clean:  ## remove build/ and .venv
 	rm -rf build .venv

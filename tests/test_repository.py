@@ -267,6 +267,18 @@ def test_shell_scripts_parse():
         subprocess.run(["sh", "-n", str(ROOT / name)], check=True)
 
 
+def test_what_ci_runs_is_there():
+    """Also of the browser's tests: the words after -k must choose some, and every notebook as committed."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^make ?([a-z]*)", script, flags=re.MULTILINE)) - {""}
+    assert {"test", "lint", "browser"} <= targets <= makefile_targets()
+    (chosen,) = re.findall(r"""^make browser BROWSER='-k "(.*)"'$""", script, flags=re.MULTILINE)
+    command = [sys.executable, "-m", "pytest", "tests/browser", "--collect-only", "-q", "-k", chosen]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert all(f"test_as_committed[{rung.name}.ipynb]" in listed for rung in RUNGS)
+    assert "sample" in listed and "is_seen" in listed and "to_the_last[01" not in listed
+
+
 @pytest.mark.parametrize(
     ("argument", "says"),
     [

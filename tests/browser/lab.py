@@ -1,5 +1,6 @@
 """A JupyterLab of its own, driven through a browser: no settings, no notebooks of the user's are touched."""
 
+import io
 import json
 import os
 import shutil
@@ -11,9 +12,12 @@ from pathlib import Path
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from PIL import Image
 from webdriver import Browser, free_port, wait_for
 
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+MOST_PIXELS = 8000   # of a picture's height: Chromium draws twice as many at most
+OUTER = "const outer = jupyterapp.shell.currentWidget.content.node.querySelector('.jp-WindowedPanel-outer');"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,45 @@ return {
   unfinished: cells.filter(c => c.model.type === 'code' && c.model.sharedModel.source.trim()
                                 && c.model.executionCount === null).length,
 };
+"""
+
+# Contrast as of WCAG 2.2, 1.4.3. What is drawn behind a text: the nearest background that is no veil.
+FAINT = """
+const node = jupyterapp.shell.currentWidget.content.node;
+const channel = value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+const luminance = rgb => 0.2126 * channel(rgb[0]) + 0.7152 * channel(rgb[1]) + 0.0722 * channel(rgb[2]);
+const parse = color => {
+  const numbers = color.match(/[\\d.]+(?:e-?\\d+)?/g).map(Number);
+  const scale = color.startsWith('color(') ? 1 : 255;
+  return [...numbers.slice(0, 3).map(value => value / scale), numbers.length > 3 ? numbers[3] : 1];
+};
+const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3])).concat([1]);
+const behind = element => {
+  const layers = [];
+  for (let here = element; here; here = here.parentElement) {
+    layers.push(parse(getComputedStyle(here).backgroundColor));
+    if (layers[layers.length - 1][3] === 1) break;
+  }
+  return layers.reverse().reduce((below, top) => over(top, below), [1, 1, 1, 1]);
+};
+const found = {};
+for (const area of node.querySelectorAll('.jp-OutputArea-output, .jp-MarkdownOutput')) {
+  const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
+    const box = element.getBoundingClientRect(), style = getComputedStyle(element);
+    if (!text || !box.width || style.visibility === 'hidden' || element.closest('style, script')) continue;
+    let opacity = 1;
+    for (let here = element; here !== node; here = here.parentElement) opacity *= getComputedStyle(here).opacity;
+    const below = behind(element), ink = parse(style.color);
+    const shown = over([...ink.slice(0, 3), ink[3] * opacity], below);
+    const [low, high] = [luminance(shown), luminance(below)].sort((a, b) => a - b);
+    const contrast = (high + 0.05) / (low + 0.05);
+    const name = `${element.className || element.tagName}: ${contrast.toFixed(1)}`;
+    if (contrast < arguments[0]) found[name] ??= text.slice(0, 60);
+  }
+}
+return Object.entries(found).map(([where, text]) => `${where}: ${text}`);
 """
 
 
@@ -122,21 +165,37 @@ class Lab:
         values = browser.run(STATE)
         return PageState(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
-    def screenshot(self, browser: Browser, theme: str, path: Path, width: int = 1200) -> None:
-        """A picture of the whole notebook in the theme 'light' or 'dark'."""
-        browser.run("await jupyterapp.commands.execute('apputils:change-theme', {theme: arguments[0]});", THEMES[theme])
+    def faint(self, browser: Browser, contrast: float) -> list[str]:
+        """Texts of the open notebook that stand out less than this from what is behind them: class, contrast, words."""
+        return browser.run(FAINT, contrast)
+
+    def theme(self, browser: Browser, name: str) -> None:
+        """Switch to the theme 'light' or 'dark'."""
+        browser.run("await jupyterapp.commands.execute('apputils:change-theme', {theme: arguments[0]});", THEMES[name])
+        browser.run("await new Promise(done => setTimeout(done, 700));")
+
+    def screenshot(self, browser: Browser, path: Path, width: int = 1200) -> None:
+        """A picture of the whole open notebook, put together from parts where it is longer than Chromium draws."""
         browser.resize(width, 900)
-        height = browser.run(
-            """
+        height = browser.run(f"await new Promise(done => setTimeout(done, 700)); {OUTER} return outer.scrollHeight;")
+        browser.resize(width, min(height + 120, MOST_PIXELS))
+        top, shown, height = browser.run(
+            f"""
             await new Promise(done => setTimeout(done, 700));
-            const outer = jupyterapp.shell.currentWidget.content.node.querySelector('.jp-WindowedPanel-outer');
-            outer.scrollTop = 0;
-            return outer.scrollHeight;
+            {OUTER}
+            return [Math.round(outer.getBoundingClientRect().top), outer.clientHeight, outer.scrollHeight];
             """
         )
-        browser.resize(width, min(height + 120, 16000))   # Chromium draws no larger picture
-        browser.run("await new Promise(done => setTimeout(done, 700));")
-        browser.screenshot(path)
+        whole = Image.new("RGB", (width, top + max(height, shown)))
+        for place in range(0, height, shown):
+            script = f"{OUTER} outer.scrollTop = arguments[0]; await new Promise(done => setTimeout(done, 300));"
+            scrolled = browser.run(f"{script} return Math.round(outer.scrollTop);", place)
+            page = Image.open(io.BytesIO(browser.screenshot())).convert("RGB")
+            if not place:
+                whole.paste(page.crop((0, 0, width, top)), (0, 0))
+            whole.paste(page.crop((0, top, width, top + shown)), (0, top + scrolled))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole.save(path)
 
 
 def _write_json(path: Path, value: object) -> None:

@@ -91,10 +91,9 @@ class Browser:
         body = f"return (async () => {{ {script} }})();"
         return self._call("POST", "/execute/sync", {"script": body, "args": list(arguments)})
 
-    def screenshot(self, path: Path) -> None:
-        """Write what the window shows as a PNG."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
+    def screenshot(self) -> bytes:
+        """What the window shows, as a PNG."""
+        return base64.b64decode(self._call("GET", "/screenshot"))
 
     def resize(self, width: int, height: int) -> None:
         """Give the page this size, in CSS pixels, however large the screen is."""
