@@ -29,14 +29,14 @@ def summed(
     return run, (out == told * np.arange(1, 5)).all()
 
 
-def passed_on(fault, counters, schedule="lazy", seed=0, ctas=4, **options):
+def passed_on(fault, counters, schedule="lazy", seed=0, ctas=4, rounds=ROUNDS, **options):
     """The run of the copying kernel and whether every CTA has the tiles of its neighbour."""
     module = compiled(DSMEM, "neighbours", counters=counters, FAULT=fault, CTAS=ctas)
-    values = np.arange(8 * ROUNDS * 8 * 64).reshape(-1, 64).astype(ml_dtypes.bfloat16)
+    values = np.arange(8 * rounds * 8 * 64).reshape(-1, 64).astype(ml_dtypes.bfloat16)
     out = np.zeros_like(values)
     tiles = tensor_map(values, (64, 8), swizzle="none")
     options |= {"shared_bytes": 2048, "schedule": schedule, "seed": seed}
-    run = module.launch("neighbours", (8,), (64,), (tiles, out.view(np.uint32), ROUNDS), **options)
+    run = module.launch("neighbours", (8,), (64,), (tiles, out.view(np.uint32), rounds), **options)
     shape = (8 // ctas, ctas, -1)
     return run, (out.reshape(shape) == np.roll(values.reshape(shape), -1, 1)).all()
 
@@ -80,10 +80,11 @@ def test_results_do_not_depend_on_the_workers(counters, fault):
     assert bool(runs[0].reports) == (counters and fault == 3)
 
 
-@EITHER
+@pytest.mark.parametrize("ctas", [2, 4])
 @pytest.mark.parametrize("fault", [0, 2])
-def test_what_was_read_and_waited_for_is_of_one_cluster(counters, fault):
-    run, is_right = passed_on(fault, counters, workers=1)
+@EITHER
+def test_what_was_read_and_waited_for_is_of_one_cluster_and_one_phase(counters, fault, ctas):
+    run, is_right = passed_on(fault, counters, ctas=ctas, workers=1)
     assert is_right and sum(report.count for report in run.reports) == (8 * 64 * ROUNDS if fault and counters else 0)
 
 
@@ -94,9 +95,18 @@ def test_a_value_may_be_all_ones():
 
 
 def test_data_on_its_way_is_not_called_unwritten():
-    """Without counters, which would report the race."""
-    run, is_right = passed_on(1, False, "lazy")
+    """With counters it is a race."""
+    run, is_right = passed_on(1, False, "lazy", rounds=1)
     assert run.reports == [] and not is_right
+    run, is_right = passed_on(1, True, "lazy", rounds=1)
+    assert [report.kind for report in run.reports] == ["async_race"] and not is_right
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@EITHER
+def test_an_exit_has_to_do_with_the_reads_of_its_own_cluster(counters, workers):
+    (report,) = summed(14, counters, workers=workers)[0].reports
+    assert report.kind == "exited_cta" and "a relaxed arrival" in report.message
 
 
 @pytest.mark.parametrize("ctas", [1, 2, 4, 8])
@@ -166,6 +176,7 @@ def test_values_overwritten_before_they_were_read(schedule, seed, fault):
     (4, "a relaxed arrival at the barrier of the cluster orders no accesses before it"),
     (9, "let a barrier of the cluster be the last thing"),
     (12, "let a barrier of the cluster be the last thing"),
+    (13, "let a barrier of the cluster be the last thing"),
 ])
 @EITHER
 @EACH_SCHEDULE
@@ -217,6 +228,7 @@ def test_one_cta_reads_itself_by_the_rules_of_all_shared_memory(schedule, seed):
     (4, "async_race", "load", "copy", "the TMA load of line {} overwrites what a thread of line {} read"),
     (5, "race", "overwrite", "copy", "line {} writes what line {} read, with no barrier of the cluster between"),
     (7, "exited_cta", "copy", "copy", "line {} reads the shared memory of CTA ("),
+    (8, "exited_cta", "again", "again", "line {} reads the shared memory of CTA ("),
 ])
 @EACH_SCHEDULE
 def test_a_missing_link_between_tma_and_readers(schedule, seed, fault, kind, mark, other, words):
@@ -255,3 +267,10 @@ def test_each_reader_counts(schedule, seed, missing):
 def test_a_chain_without_its_last_link(schedule, seed):
     run, _ = told(3, 1, schedule, seed)
     assert reports_of(run, "race")
+
+
+@EACH_SCHEDULE
+def test_a_read_after_the_last_word(schedule, seed):
+    """Without counters too: the owner exits once it has been told that its tile has been read."""
+    run, _ = passed_on(8, False, schedule, seed, rounds=1)
+    assert reports_of(run, "exited_cta")[0].line == marked_line(DSMEM, "again")

@@ -16,7 +16,8 @@
 // 1: nobody waits for the others' values. 2: nobody waits for the others' reads. 3: the first barrier is relaxed.
 // 4: the second one is. 5: a rank too many. 6: 4 bytes amid 16. 7: past the end. 8: where nobody has written.
 // 9: the last CTA leaves after its own sum. 10: of another warp, which has not written yet. 11: a variable of the thread.
-// 12: the reads come after the arrival at the second barrier.
+// 12: the reads come after the arrival at the second barrier. 13: only those of the first warp come before it.
+// 14: the last barrier is relaxed, and only the first cluster does anything.
 extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* in, float* out, int rounds) {
     __shared__ float4 spare[256], partial[256];
     const int thread = threadIdx.x, block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -28,6 +29,7 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
     if (FAULT == 10) from = &partial[thread ^ 32];
     if (FAULT == 11) from = &own;
     if (FAULT == 8 && in == nullptr) spare[thread] = own;   // an array that is never written may be left out
+    if (FAULT == 14 && blockIdx.x >= CTAS) return;
     for (int round = 0; round < rounds; ++round) {
         const float value = in[block * blockDim.x + thread] + round;
         own = make_float4(value, 2 * value, 3 * value, 4 * value);
@@ -35,7 +37,8 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
         if (FAULT == 3) barrier_cluster_arrive_relaxed();
         if (FAULT != 1 && FAULT != 3 && FAULT != 10) barrier_cluster_arrive();
         if (FAULT != 1 && FAULT != 10) barrier_cluster_wait();
-        if (FAULT == 12) barrier_cluster_arrive();
+        const bool arrives_first = FAULT == 12 || (FAULT == 13 && thread >= 32);
+        if (arrives_first) barrier_cluster_arrive();
         float4 sum = make_float4(0, 0, 0, 0);
         for (int cta = 0; cta < CTAS + (FAULT == 5); ++cta) {
             const float4 part = ld_shared_cluster(from, cta);   // !read
@@ -44,7 +47,8 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
         reinterpret_cast<float4*>(out)[(block * rounds + round) * blockDim.x + thread] = sum;
         if (FAULT == 9 && cluster_ctarank() == CTAS - 1) return;
         if (FAULT == 2) continue;
-        if (FAULT != 12) FAULT == 4 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
+        const bool is_relaxed = FAULT == 4 || (FAULT == 14 && round == rounds - 1);
+        if (!arrives_first) is_relaxed ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
         barrier_cluster_wait();
     }
 }
@@ -52,7 +56,7 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
 // Each CTA loads a tile by TMA and copies that of its neighbour to global memory. Several rounds; 64 threads.
 // 1: nobody waits until the neighbour's tile is there. 2: the barrier for that is relaxed. 3: relaxed, the neighbour is
 // told that its tile has been read. 4: the next load does not wait for that. 5: as 3, and threads overwrite the tile.
-// 6: right, threads overwrite the tile. 7: the last round does not wait for the readers.
+// 6: right, threads overwrite the tile. 7: the last round does not wait for the readers. 8: reads again after it told.
 extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) neighbours(const __grid_constant__ TensorMap map, uint4* out,
                                                                    int rounds) {
     extern __shared__ __align__(1024) uint8_t memory[];
@@ -87,6 +91,7 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) neighbours(const __grid_
             fence_proxy_async();
             __syncthreads();
         }
+        if (FAULT == 8) out[box * 64 + thread].x += ld_shared_cluster(&tile[thread], next).x == 0;   // !again
     }
 }
 
