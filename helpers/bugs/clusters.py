@@ -57,6 +57,13 @@ BUGS: tuple[Bug, ...] = (
         edits=((_ARRIVED, "        //"), (_TILES, f"        barrier_cluster_arrive();\n{_TILES}")),
     ),
     _clusters(
+        name="last_arrival_relaxed",
+        fault="the consumers' arrival at the last cluster barrier is relaxed",
+        why="It hands nothing on: the peer may end before their arrivals at its empty barriers have come.",
+        reports=(("exited_cta", "so let the last one be barrier_cluster_arrive()"),),
+        edits=((_ARRIVED, _ARRIVED.replace("arrive()", "arrive_relaxed()")),),
+    ),
+    _clusters(
         name="no_first_cluster_barrier",
         fault="a CTA waits for its own threads only after it made its barriers",
         why="The peer may send bytes and arrivals to barriers that are not there yet.",

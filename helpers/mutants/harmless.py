@@ -117,6 +117,7 @@ HARMLESS: tuple[Harmless, ...] = (
         (10,),
         (
             "cp_async_bulk_wait_group_read 1: cp_async_bulk_wait_group in its place",
+            "cp_async_bulk_wait_group_read 2: cp_async_bulk_wait_group in its place",
             "cp_async_bulk_wait_group_read 1: N - 1",
             "wgmma_wait_group 1: N - 1",
         ),
@@ -124,8 +125,8 @@ HARMLESS: tuple[Harmless, ...] = (
     ),
     Harmless(
         (10,),
-        ("cp_async_bulk_wait_group 1: cp_async_bulk_wait_group_read in its place",),
-        "A CTA must outlive what TMA reads of its shared memory; what is under way to C needs it no longer.",
+        ("barrier_cluster_wait 1: after griddepcontrol_wait 1",),
+        "Two waits for different things, and nothing comes between them.",
     ),
     Harmless(
         (10,),

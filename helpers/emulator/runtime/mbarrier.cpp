@@ -260,18 +260,45 @@ void check_at_exit(Thread& last, const Mbarrier& barrier) {
     last.cta->worker->add_report(report, last);
 }
 
-// An arrival from another CTA must be known to have come before the exit: a thread has waited for its phase, or a
-// barrier of the cluster lies between, to which the CTA that arrived has come with a release.
+bool has_passed(const Cta& cta, uint64_t cluster_phases) {
+    return std::any_of(cta.threads.begin(), cta.threads.end(),
+                       [&](const Thread& thread) { return thread.cluster_phase > cluster_phases; });
+}
+
+// A CTA exits, and does not know that a thread of another one has arrived.
+void report_at_exit(const Cta& cta, const Mbarrier& barrier, const Thread& arrived, int line, uint64_t cluster_phases) {
+    Report report = report_on(Kind::exited_cta, barrier.offset, &barrier, line);
+    report.detail = has_passed(cta, cluster_phases) ? 3 : 2;
+    name_cta(report.other_cta, cta);
+    arrived.cta->worker->add_report(report, arrived);
+}
+
+// An arrival from another CTA must be known to have come before the exit: a thread has waited for its phase, or knows
+// of what the other did before. Without ordering, a barrier of the cluster between will do, to which the CTA that
+// arrived has come with a release.
 void check_remote_at_exit(const Cta& cta, const Mbarrier& barrier) {
     if (barrier.remote_phase <= barrier.waited_phase) return;
+    if (const Ordering* ordering = cta.cluster->ordering()) {
+        for (const RemoteArrival& arrival : barrier.remote_arrivals) {
+            if (arrival.phase <= barrier.waited_phase) continue;
+            if (ordering->is_known_to(cta, *arrival.thread, arrival.time)) continue;
+            report_at_exit(cta, barrier, *arrival.thread, arrival.line, arrival.cluster_phases);
+        }
+        return;
+    }
     const Cta& from = *barrier.remote_cta;
-    bool has_passed = false;
-    for (const Thread& thread : cta.threads) has_passed |= thread.cluster_phase > barrier.remote_cluster_phase;
-    if (has_passed && from.released_cluster_phase > barrier.remote_cluster_phase) return;
-    Report report = report_on(Kind::exited_cta, barrier.offset, &barrier, barrier.remote.line);
-    report.detail = has_passed ? 3 : 2;
-    name_cta(report.other_cta, cta);
-    from.worker->add_report(report, from.threads[size_t(barrier.remote.thread)]);
+    const uint64_t phases = barrier.remote_cluster_phase;
+    if (has_passed(cta, phases) && from.released_cluster_phase > phases) return;
+    report_at_exit(cta, barrier, from.threads[size_t(barrier.remote.thread)], barrier.remote.line, phases);
+}
+
+// Keeps an arrival from another CTA.
+void remember(Mbarrier& barrier, const Thread& thread, int line) {
+    std::vector<RemoteArrival>& all = barrier.remote_arrivals;
+    const uint32_t time = thread.cta->cluster->ordering()->now(thread);
+    const RemoteArrival arrival{&thread, time, line, barrier.phase + 1, cluster_phases_of(thread)};
+    const auto same = std::find_if(all.begin(), all.end(), [&](const auto& known) { return known.thread == &thread; });
+    same == all.end() ? all.push_back(arrival) : void(*same = arrival);
 }
 
 }   // namespace
@@ -389,6 +416,7 @@ void emulator_mbarrier_arrive_cluster(uint64_t* address, uint32_t rank, bool rel
         barrier.remote_cluster_phase = std::max(barrier.remote_cluster_phase, cluster_phases_of(thread));
         barrier.remote = {-1, line, thread.linear};
         barrier.remote_cta = thread.cta;
+        if (cluster.ordering() != nullptr) remember(barrier, thread, line);
     }
     arrive(thread, to, barrier, line);
     if (Ordering* ordering = cluster.ordering()) ordering->release_to(barrier, thread, release);

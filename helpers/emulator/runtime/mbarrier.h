@@ -11,6 +11,15 @@
 
 namespace emulator {
 
+// An arrival from another CTA, if accesses are ordered.
+struct RemoteArrival {
+    const Thread* thread;
+    uint32_t time;            // of that thread's clock
+    int line;
+    uint64_t phase;           // of the barrier, counted from 1
+    uint64_t cluster_phases;  // see cluster_phases_of
+};
+
 struct Mbarrier {
     uint32_t offset = 0;
     uint32_t expected = 0;     // arrivals of a phase
@@ -31,6 +40,7 @@ struct Mbarrier {
     uint64_t remote_cluster_phase = 0;   // cluster barriers to which that CTA's thread had arrived, at most
     Place remote;                     // that thread
     const Cta* remote_cta = nullptr;
+    std::vector<RemoteArrival> remote_arrivals;   // of each thread the last
     bool ended_remotely = false;      // the last phase that completed had an arrival from another CTA:
     Place ended_remote;               // that one
     const Cta* ended_remote_cta = nullptr;

@@ -76,6 +76,13 @@ public:
             }
         }
     }
+    // Whether some thread of a CTA knows what a thread has done at that time of its clock.
+    bool is_known_to(const Cta& cta, const Thread& thread, uint32_t time) const {
+        for (const Thread& own : cta.threads) {
+            if (clock_of(own).known[size_t(thread.clock)] >= time) return true;
+        }
+        return false;
+    }
     // A thread by its number in the cluster.
     Thread& thread_of(const Cluster& cluster, int number) const;
 
