@@ -94,7 +94,7 @@ class Bench:
             raise BenchmarkRefused(
                 f"{kernel.rung.name}.{kernel.entry} fails verification at {size_name(outcome.m, outcome.n, outcome.k)} "
                 f"({outcome.reason.rstrip('.')}), so it gets no time: correct it, and run `python -m helpers verify "
-                f"{kernel.rung.number}`."
+                f"{kernel.rung.handle}`."
             )
         self._verified.add(key)
 
@@ -172,10 +172,10 @@ def recorded(
 ) -> Measurement:
     """The newest recording of this very code at this size. Raises NoRecording if there is none."""
     m, n, k = size
-    if kernel.rung != find_rung(kernel.rung.number):   # the same code, with its tiles in another order, say
+    if kernel.rung != find_rung(kernel.rung.handle):   # the same code, with its tiles in another order, say
         raise NoRecording(
             f"There is no recording of {kernel.rung.name} launched in another way than the course's: load it as "
-            f"load({kernel.rung.number}), or measure it on a GPU."
+            f"load({kernel.rung.handle}), or measure it on a GPU."
         )
     wanted = {"regime": regime, "entry": kernel.entry, "defines": kernel.defines, "directory": directory}
     found = find_record(kernel.rung, m, n, k, code_hash=kernel.code_hash, **wanted)
@@ -196,7 +196,7 @@ def _command(kernel: Kernel, size: tuple[int, int, int], regime: str) -> str:
         return f"benchmark(kernel, {size}, {regime!r})"
     entry = "" if kernel.entry == kernel.rung.entry else f" --entry {kernel.entry}"
     sustained = " --sustained" if regime == "sustained" else ""
-    return f"python -m helpers bench {kernel.rung.number} --size {size_name(*size)}{entry}{sustained}"
+    return f"python -m helpers bench {kernel.rung.handle} --size {size_name(*size)}{entry}{sustained}"
 
 
 def measure(

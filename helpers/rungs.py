@@ -14,6 +14,7 @@ KERNEL_DIR = ROOT / "kernels"
 NOTEBOOK_DIR = ROOT / "notebooks"
 
 
+LADDER = 10      # rungs; what has a higher number is an appendix
 H200_SMS = 132   # streaming multiprocessors of an H200 and of an H100 SXM
 
 
@@ -99,6 +100,11 @@ class Rung:
     def notebook(self) -> Path:
         """The notebook that explains it."""
         return NOTEBOOK_DIR / f"{self.name}.ipynb"
+
+    @property
+    def handle(self) -> str:
+        """How a reader names it: by its number, or the appendix by its name."""
+        return str(self.number) if self.number <= LADDER else self.name
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Tiles of an M x N result along M and N; those of a cluster count as one."""
@@ -320,7 +326,7 @@ def find_rung(name: "str | int | Rung") -> Rung:
         return name
     text = str(name).strip()
     if re.fullmatch(r"[0-9]{1,3}", text):
-        found = [rung for rung in (*RUNGS, *APPENDIX) if rung.number == int(text)]
+        found = [rung for rung in RUNGS if rung.number == int(text)]
     else:
         found = [rung for rung in (*RUNGS, *APPENDIX) if text and rung.name.startswith(text)]
     if len(found) == 1:
