@@ -34,14 +34,16 @@ REGISTERS = re.compile(r'\s*:?\s*("(%\d+,? ?)+\}?,? ?"|("[+=]f"\(\w+\[\d+\]\),?\
 # Colours of tokens, by Pygments' classes: on a page of unknown lightness, on JupyterLab's light one, on its dark one,
 # where they stand out on marked lines too (contrast of 4.5; JupyterLab's own do not). A notebook that is not trusted
 # yet loses the <style>, has JupyterLab's colours for `.highlight`, and keeps the inline styles; the tint is half
-# transparent, so that it does on light and on dark.
+# transparent, so that it does on light and on dark. Comments and the preprocessor's lines have classes of our own: as
+# JupyterLab colours them, they would be hard to read before the notebook is run.
 TOKENS = {
     ".k, .kt, .kd, .kc, .kr": ("#7a6bd8", "#6a3fb5", "#b79bff"),
-    ".c1, .cm, .c": ("#4c8a8a", "#2f6b6b", "#7fb5b5"),
-    ".cp, .cpf": ("#b5651d", "#8f4a10", "#d9a066"),
+    ".hm-c1, .hm-cm, .hm-c": ("#4c8a8a", "#2f6b6b", "#7fb5b5"),
+    ".hm-cp, .hm-cpf": ("#b5651d", "#8f4a10", "#d9a066"),
     ".s, .se": ("#ba4545", "#a83232", "#ff8f8f"),
     ".mi, .mf, .mh": ("#2f8f2f", "#1f701f", "#7ccf7c"),
 }
+OWN_CLASSES = re.compile(r'class="(cm?|c1|cpf?)"')
 PAGES = ("", 'body[data-jp-theme-light="true"] ', 'body[data-jp-theme-light="false"] ')
 MARK_STYLE = "background-color:rgba(217,115,13,0.16);border-left:4px solid #d9730d"
 LINE_STYLE = "border-left:4px solid transparent"
@@ -54,7 +56,7 @@ STYLE = """<style>
 .hm-view .hm-mark .hm-no { opacity: 1; font-weight: bold; }
 .hm-view summary { opacity: 0.75; cursor: pointer; font-style: italic; }
 .hm-view .hm-title { font-style: italic; margin: 0 0 0.3em 0; }
-.hm-view :is(.c1, .cm, .c) { font-style: italic; }
+.hm-view :is(.hm-c1, .hm-cm, .hm-c) { font-style: italic; }
 """ + "".join(
     f"{page}.hm-view :is({classes}) {{ color: {color}; }}\n"
     for classes, colors in TOKENS.items() for page, color in zip(PAGES, colors, strict=True)
@@ -279,7 +281,8 @@ def _differences(rung: Rung, base: Rung) -> list[tuple[range, range]]:
 def _lines(path: Path, marked: Iterable[int]) -> list[Line]:
     text = path.read_text(encoding="utf-8")
     lexer = CppLexer(stripnl=False, ensurenl=False)
-    markup = pygments_highlight(text, lexer, HtmlFormatter(nowrap=True)).split("\n")
+    markup = pygments_highlight(text, lexer, HtmlFormatter(nowrap=True))
+    markup = OWN_CLASSES.sub(r'class="hm-\1"', markup).split("\n")
     rows = text.splitlines()
     marks = set(marked)
     return [
