@@ -99,7 +99,7 @@ def test_data_on_its_way_is_not_called_unwritten():
     run, is_right = passed_on(1, False, "lazy", rounds=1)
     assert run.reports == [] and not is_right
     run, is_right = passed_on(1, True, "lazy", rounds=1)
-    assert [report.kind for report in run.reports] == ["async_race"] and not is_right
+    assert [(report.kind, report.count) for report in run.reports] == [("async_race", 8 * 64)] and not is_right
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -107,6 +107,14 @@ def test_data_on_its_way_is_not_called_unwritten():
 def test_an_exit_has_to_do_with_the_reads_of_its_own_cluster(counters, workers):
     (report,) = summed(14, counters, workers=workers)[0].reports
     assert report.kind == "exited_cta" and "a relaxed arrival" in report.message
+    assert report.count == 4 * 3 * (64 if counters else 1)   # without counters one for each CTA that reads
+
+
+@EACH_SCHEDULE
+def test_the_last_read_of_a_cta_counts_whichever_warp_comes_first(schedule, seed):
+    """Without counters; half of the warps have arrived before."""
+    (report,) = summed(13, False, schedule, seed, rounds=1)[0].reports
+    assert report.kind == "exited_cta" and (report.count == 8 * 3 or "has exited" in report.message)
 
 
 @pytest.mark.parametrize("ctas", [1, 2, 4, 8])
@@ -219,6 +227,9 @@ def test_one_cta_reads_itself_by_the_rules_of_all_shared_memory(schedule, seed):
     run, _ = summed(10, True, schedule, seed, ctas=1)
     races = reports_of(run, "race")
     assert all("with no __syncthreads() between: partial at byte" in report.message for report in races)
+    (race,) = reports_of(summed(15, True, schedule, seed, ctas=1)[0], "race")   # not in the first CTA
+    assert "with no __syncthreads() between: partial at byte" in race.message
+    assert race.message.endswith("of CTA (7,0,0).")
 
 
 @pytest.mark.parametrize(("fault", "kind", "mark", "other", "words"), [
@@ -228,7 +239,6 @@ def test_one_cta_reads_itself_by_the_rules_of_all_shared_memory(schedule, seed):
     (4, "async_race", "load", "copy", "the TMA load of line {} overwrites what a thread of line {} read"),
     (5, "race", "overwrite", "copy", "line {} writes what line {} read, with no barrier of the cluster between"),
     (7, "exited_cta", "copy", "copy", "line {} reads the shared memory of CTA ("),
-    (8, "exited_cta", "again", "again", "line {} reads the shared memory of CTA ("),
 ])
 @EACH_SCHEDULE
 def test_a_missing_link_between_tma_and_readers(schedule, seed, fault, kind, mark, other, words):
@@ -269,8 +279,9 @@ def test_a_chain_without_its_last_link(schedule, seed):
     assert reports_of(run, "race")
 
 
+@EITHER
 @EACH_SCHEDULE
-def test_a_read_after_the_last_word(schedule, seed):
-    """Without counters too: the owner exits once it has been told that its tile has been read."""
-    run, _ = passed_on(8, False, schedule, seed, rounds=1)
-    assert reports_of(run, "exited_cta")[0].line == marked_line(DSMEM, "again")
+def test_a_read_after_the_last_word(schedule, seed, counters):
+    """The owner exits once it has been told that its tile has been read, and it is read again."""
+    (report,) = passed_on(8, counters, schedule, seed, rounds=1)[0].reports
+    assert (report.kind, report.line) == ("exited_cta", marked_line(DSMEM, "again"))

@@ -17,16 +17,17 @@
 // 4: the second one is. 5: a rank too many. 6: 4 bytes amid 16. 7: past the end. 8: where nobody has written.
 // 9: the last CTA leaves after its own sum. 10: of another warp, which has not written yet. 11: a variable of the thread.
 // 12: the reads come after the arrival at the second barrier. 13: only those of the first warp come before it.
-// 14: the last barrier is relaxed, and only the first cluster does anything.
+// 14: the last barrier is relaxed, and only the first cluster does anything. 15: as 10, in the last cluster.
 extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* in, float* out, int rounds) {
     __shared__ float4 spare[256], partial[256];
     const int thread = threadIdx.x, block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     const float4* from = &partial[thread];
+    const bool is_last = blockIdx.x + CTAS >= gridDim.x, waits = FAULT != 1 && FAULT != 10 && !(FAULT == 15 && is_last);
     float4 own;
     if (FAULT == 6) from = reinterpret_cast<const float4*>(&partial[thread].y);
     if (FAULT == 7) from = &partial[thread + 256];
     if (FAULT == 8) from = &spare[thread];
-    if (FAULT == 10) from = &partial[thread ^ 32];
+    if (FAULT == 10 || FAULT == 15) from = &partial[thread ^ 32];
     if (FAULT == 11) from = &own;
     if (FAULT == 8 && in == nullptr) spare[thread] = own;   // an array that is never written may be left out
     if (FAULT == 14 && blockIdx.x >= CTAS) return;
@@ -34,9 +35,10 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
         const float value = in[block * blockDim.x + thread] + round;
         own = make_float4(value, 2 * value, 3 * value, 4 * value);
         partial[thread] = own;   // !write
-        if (FAULT == 3) barrier_cluster_arrive_relaxed();
-        if (FAULT != 1 && FAULT != 3 && FAULT != 10) barrier_cluster_arrive();
-        if (FAULT != 1 && FAULT != 10) barrier_cluster_wait();
+        if (waits) {
+            FAULT == 3 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
+            barrier_cluster_wait();
+        }
         const bool arrives_first = FAULT == 12 || (FAULT == 13 && thread >= 32);
         if (arrives_first) barrier_cluster_arrive();
         float4 sum = make_float4(0, 0, 0, 0);
@@ -56,7 +58,8 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) split_sum(const float* i
 // Each CTA loads a tile by TMA and copies that of its neighbour to global memory. Several rounds; 64 threads.
 // 1: nobody waits until the neighbour's tile is there. 2: the barrier for that is relaxed. 3: relaxed, the neighbour is
 // told that its tile has been read. 4: the next load does not wait for that. 5: as 3, and threads overwrite the tile.
-// 6: right, threads overwrite the tile. 7: the last round does not wait for the readers. 8: reads again after it told.
+// 6: right, threads overwrite the tile. 7: the last round does not wait for the readers.
+// 8: reads again after it told, and a relaxed barrier of the cluster comes last.
 extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) neighbours(const __grid_constant__ TensorMap map, uint4* out,
                                                                    int rounds) {
     extern __shared__ __align__(1024) uint8_t memory[];
@@ -92,6 +95,10 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) neighbours(const __grid_
             __syncthreads();
         }
         if (FAULT == 8) out[box * 64 + thread].x += ld_shared_cluster(&tile[thread], next).x == 0;   // !again
+    }
+    if (FAULT == 8) {
+        barrier_cluster_arrive_relaxed();
+        barrier_cluster_wait();
     }
 }
 
