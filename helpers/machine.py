@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from textwrap import fill
 
 from helpers.errors import BackendError
 from helpers.gpu import Gpu, probe, rule_words, unfit
 from helpers.rungs import RUNGS, Rung
+from helpers.words import PRINTED_LINE
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,12 @@ class Machine:
     compiler: str | None
 
     def __str__(self) -> str:
+        """The sentence, in lines that a notebook's page has room for."""
+        return fill(self.sentence, PRINTED_LINE)
+
+    @property
+    def sentence(self) -> str:
+        """What runs where, in a line."""
         emulator = f"with {_short(self.compiler)}" if self.compiler else "which needs a C++ compiler: install g++"
         if self.gpu is None:
             return f"No NVIDIA GPU here: kernels run on the emulator ({emulator}); speeds are recordings, labelled so."

@@ -35,7 +35,7 @@ from helpers.errors import ArgumentError, CourseError
 from helpers.files import read_text, write_whole
 from helpers.jsonfile import SURROGATE
 from helpers.rungs import NOTEBOOK_DIR
-from helpers.words import first_line, one_line
+from helpers.words import PRINTED_LINE, first_line, one_line
 
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
 MAX_CODE_LINES = 15
@@ -345,6 +345,10 @@ def _output_problems(output: NotebookNode) -> Iterator[str]:
         yield f"error output ({output.ename})."
     elif output.output_type == "stream" and output.name == "stderr":
         yield f"a warning or log line in the output ({output.text.strip().partition(chr(10))[0][:80]!r})."
+    if output.output_type == "stream":
+        for line in output.text.split("\n"):
+            if len(line) > PRINTED_LINE:
+                yield f"a printed line of {len(line)} characters, {PRINTED_LINE} fit: use textwrap.fill ({line[:40]!r})."
     data = output.get("data", {})
     for text in (output.get("text", ""), *(value for key, value in data.items() if key.startswith("text/"))):
         plain = re.sub(r"data:image/[^\"')\s]+", "", text)

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from helpers import device
@@ -34,6 +35,7 @@ from helpers.nvidia_tools import tool_version
 from helpers.records import device_from_json, file_name, preference, record_folder, size_name
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
+from helpers.words import PRINTED_LINE
 
 SCHEMA = "hopper-matmul/profile/1"
 
@@ -181,7 +183,8 @@ class Profile:
         known = sorted(((launch.stalls.get(stall, 0), words) for stall, words in waits.items()), reverse=True)
         if not known[0][0]:
             return ""
-        return "cycles a warp waits per instruction: " + ", ".join(f"{words} {cycles:.2f}" for cycles, words in known)
+        waits = ", ".join(f"{words} {cycles:.2f}" for cycles, words in known)
+        return fill(f"cycles a warp waits per instruction: {waits}", PRINTED_LINE - 4, subsequent_indent=" " * 8)
 
     def launch(self, m: int, n: int, k: int, order: str | None = None) -> Launch | None:
         """The launch at a size, or None. order: of the tiles; the rung's own by default."""

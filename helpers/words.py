@@ -1,5 +1,7 @@
 """Small things about words that texts and pictures share."""
 
+PRINTED_LINE = 120   # characters that the output of a cell has room for, in a window of 1,200 pixels
+
 
 def plural(count: int, noun: str) -> str:
     """`plural(1, 'row')` is '1 row', `plural(2000, 'row')` is '2,000 rows'."""

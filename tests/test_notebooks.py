@@ -102,6 +102,7 @@ STREAM = nbformat.v4.new_output
         (19, change(source='<img src="nothing.png">'), "cell 20 shows an image without alt"),
         (2, with_output(STREAM("error", ename="ValueError", evalue="no", traceback=[])), "error output (ValueError)"),
         (2, with_output(STREAM("stream", name="stderr", text="careful\n")), "a warning or log line"),
+        (2, with_output(STREAM("stream", name="stdout", text="a\n" + "b" * 121)), "a printed line of 121 characters"),
         (2, with_output(STREAM("stream", name="stdout", text="in /home/" + "ada/x.py\n")), "an absolute path"),
         (2, with_output(STREAM("stream", name="stdout", text="in C:" + "\\Users\n")), "an absolute path"),
         (2, with_output(STREAM("stream", name="stdout", text="<f at 0x7f00deadbeef>")), "an object's address"),

@@ -18,6 +18,7 @@ from helpers.models.machine import H200, gpu_for
 from helpers.rungs import ROOT, RUNGS, find_rung
 from helpers.timing import PROBES
 from helpers.verify import Verification
+from helpers.words import PRINTED_LINE
 
 CARDS = {
     (7, 0): "Tesla V100-SXM2-16GB",
@@ -127,14 +128,15 @@ def test_bounds_are_not_those_of_a_card_that_runs_no_rung(monkeypatch):
 def test_the_first_cell_of_a_notebook_says_what_runs_where(use_card, monkeypatch, capability):
     monkeypatch.setattr("helpers.emulator.compiler_version", lambda: "g++ (Debian 12.2.0-14) 12.2.0")
     use_card(capability)
-    assert str(machine()) == SENTENCES[capability]
+    assert machine().sentence == SENTENCES[capability] == " ".join(str(machine()).split())
+    assert max(map(len, str(machine()).splitlines())) <= PRINTED_LINE
 
 
 @pytest.mark.parametrize("capability", CARDS, ids=name_of)
 def test_the_first_cell_agrees_with_what_load_does(use_card, capability):
     use_card(capability)
     live = [rung.number for rung in RUNGS if load(rung).backend == "cuda"]
-    words = str(machine())
+    words = machine().sentence
     assert f"compute capability {name_of(capability)}" in words
     if live and len(live) < len(RUNGS):
         assert f"rungs 1 to {live[-1]} run on it and are measured live" in words
@@ -145,7 +147,7 @@ def test_the_first_cell_agrees_with_what_load_does(use_card, capability):
 
 
 def test_without_a_compiler_that_is_said_too(use_card):
-    words = str(Machine(use_card((8, 9)), "", None))
+    words = Machine(use_card((8, 9)), "", None).sentence
     assert "run on the emulator (which needs a C++ compiler: install g++)" in words
 
 
