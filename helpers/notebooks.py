@@ -348,7 +348,7 @@ def _output_problems(output: NotebookNode) -> Iterator[str]:
     if output.output_type == "stream":
         for line in output.text.split("\n"):
             if len(line) > PRINTED_LINE:
-                yield f"a printed line of {len(line)} characters, {PRINTED_LINE} fit: use textwrap.fill ({line[:40]!r})."
+                yield f"a printed line of {len(line)} characters, {PRINTED_LINE} fit: use fill ({line[:40]!r})."
     data = output.get("data", {})
     for text in (output.get("text", ""), *(value for key, value in data.items() if key.startswith("text/"))):
         plain = re.sub(r"data:image/[^\"')\s]+", "", text)
