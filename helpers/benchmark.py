@@ -273,6 +273,8 @@ def _measured_together(
     if len(kernels) > 1:
         extra["measured_with"] = [contender.name for contender in ours]
     notes = (disturbance,) if disturbance else ()
+    if disturbance:
+        extra["disturbed"] = True   # helpers.record measures it again
     return [
         _measurement(kernel, size, regime, result, extra, notes)
         for kernel, result in zip(kernels, results, strict=True)

@@ -7,7 +7,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -264,8 +264,12 @@ class Kernel:
         passed = launch_arguments(plan.arguments, self.backend)
         if isinstance(self._implementation, CudaBackend):
             arguments = (*passed, *self.extra_arguments)
-            return self._implementation.prepared(self._compiled, plan.grid, plan.block, arguments, plan.shared_bytes)
-        return lambda: self._launch(plan.grid, plan.block, passed, plan.shared_bytes)
+            launch = self._implementation.prepared(
+                self._compiled, plan.grid, plan.block, arguments, plan.shared_bytes
+            )
+        else:
+            launch = partial(self._launch, plan.grid, plan.block, passed, plan.shared_bytes)
+        return partial(_launch_of, (A, B, out), launch)
 
     def launch(
         self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0
@@ -287,6 +291,11 @@ class Kernel:
         self.run = self._implementation.launch(self._compiled, self.entry, grid, block, arguments, shared_bytes)
         if self.run is not None and self.run.reports:
             raise KernelFault(fault_sentence(self, self.run), self.run)
+
+
+def _launch_of(arrays: tuple[Any, ...], launch: Callable[[], None]) -> None:
+    """Launch; the arrays stay as long as this is bound to them, since a tensor map holds but their addresses."""
+    launch()
 
 
 def load(

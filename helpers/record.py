@@ -146,7 +146,8 @@ def job_path(job: Job, info: Device, directory: Path) -> Path:
 def is_current(path: Path, code_hash: str, info: Device, rounds: int) -> bool:
     """Whether the file is a record of this very code and GPU with at least as many rounds, all launches hidden.
 
-    (Where the CPU was late once, the figure holds some of its delay: that is measured again.)
+    (Where the CPU was late once, the figure holds some of its delay: that is measured again, and so is what was
+    measured beside another process.)
     Raises RecordError if the file is damaged.
     """
     if not path.exists():
@@ -157,6 +158,7 @@ def is_current(path: Path, code_hash: str, info: Device, rounds: int) -> bool:
         and record.device.name == info.name
         and len(record.samples.kernel_ms) >= rounds
         and record.method.get("launches_hidden", True)
+        and not record.method.get("disturbed", False)
     )
 
 

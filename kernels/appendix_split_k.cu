@@ -12,7 +12,8 @@
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
 // Launch    grid (SPLIT, ceil(N / TILE_N), ceil(M / TILE_M)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x A_ROWS (columns x rows); B_map: box of 64 x 64; both with 128-byte swizzle.
-//           As a programmatic dependent launch: while the last CTAs of the launch before end, this one's first set up.
+//           As a programmatic dependent launch: once all CTAs of the launch before have ended, this one's set up while
+//           the writes of those are still on their way.
 //           -DTILE_M= 64 or 128, -DTILE_N= 64, 128, 192 or 256, -DSTAGES=, -DSPLIT= 1 to 8, -DA_ROWS= 8 to TILE_M.
 #include <cuda_bf16.h>
 

@@ -224,7 +224,8 @@ def test_a_figure_measured_beside_another_process_says_so(on_the_cpu):
     bench.timer.said = "Another process computed on this GPU."
     counted = Bench(CountedTimer(bench.timer, lambda seconds: None, 0.04), bench.cublas)
     for each in (bench, counted):
-        assert bm.measure(each, FakeKernel(), (40, 24, 32), "burst", rounds=1, rest_s=0.0).notes == (bench.timer.said,)
+        found = bm.measure(each, FakeKernel(), (40, 24, 32), "burst", rounds=1, rest_s=0.0)
+        assert found.notes == (bench.timer.said,) and found.method["disturbed"] is True
 
 
 def test_a_kernel_that_fails_verification_is_never_timed(on_the_cpu):
@@ -649,6 +650,8 @@ def test_a_recording_with_fewer_rounds_or_of_another_gpu_is_not_current(tmp_path
     for hidden in (False, True):
         records.write_record(recorded_measurement("f" * 16, method={"launches_hidden": hidden}), path=path)
         assert bool(record.is_current(path, "f" * 16, H200, 9)) is hidden
+    records.write_record(recorded_measurement("f" * 16, method={"disturbed": True}), path=path)
+    assert not record.is_current(path, "f" * 16, H200, 9), "measured beside another process"
 
 
 def test_a_refused_kernel_does_not_stop_the_others(tmp_path):

@@ -290,3 +290,10 @@ def test_orders_are_uploaded_once():
     orders = TileOrders("cuda")
     first = orders.get("hilbert", 5, 3)
     assert np.array_equal(first.get(), packed(hilbert(5, 3))) and orders.get("hilbert", 5, 3) is first
+
+
+def test_a_prepared_launch_keeps_its_arrays_alive():
+    """A tensor map for the GPU is an address: a caller who drops A and B must not leave the launch with freed memory."""
+    arrays = operands()
+    held = kernel_of(CLUSTERS).planned(*arrays).args[0]
+    assert all(mine is yours for mine, yours in zip(held, arrays, strict=True))
