@@ -293,7 +293,7 @@ def test_orders_are_uploaded_once():
 
 
 def test_a_prepared_launch_keeps_its_arrays_alive():
-    """A tensor map for the GPU is an address: a caller who drops A and B must not leave the launch with freed memory."""
+    """A tensor map for the GPU is an address: who drops A and B must not leave the launch with freed memory."""
     arrays = operands()
     held = kernel_of(CLUSTERS).planned(*arrays).args[0]
     assert all(mine is yours for mine, yours in zip(held, arrays, strict=True))
