@@ -5,6 +5,9 @@
     python -m helpers.agreement FIRST SECOND                                    any two folders of recordings
 
 Speeds of two machines differ, since chips and their cooling do; the ratio of two kernels that ran in turn should not.
+That holds where both are limited by power, as all kernels on tensor cores are. Rungs on CUDA cores are not: they run at
+the maximum clock, and take the same time on every card. There cuBLAS alone carries the difference between two cards into
+the ratio, so such a rung agrees also by its own speed.
 The second recording lies in a folder of its own, below what helpers.records reads: no figure of the course is from it.
 """
 
@@ -16,9 +19,10 @@ from pathlib import Path
 
 from helpers.entry import Parser, guarded
 from helpers.errors import RecordError
+from helpers.gaps import FIRST_ON_TENSOR_CORES
 from helpers.jsonfile import display
 from helpers.records import RECORD_DIR, REGIMES, Measurement, load_records, size_name
-from helpers.rungs import RUNGS
+from helpers.rungs import RUNGS, find_rung
 from helpers.tables import Column, line
 
 SECOND = RECORD_DIR / "nvidia-h200" / "second"
@@ -31,6 +35,7 @@ COLUMNS = (
     Column("first", "first", -8, ".4g"),
     Column("second", "second", -8, ".4g"),
     Column("difference", "differ", -7, ".2%"),
+    Column("speed", "TFLOP/s", -8, ".2%"),
     Column("words", "", 0),
 )
 
@@ -48,13 +53,28 @@ class Pair:
         return None if self.second is None else self.second.ratio / self.first.ratio - 1
 
     @property
+    def speed_difference(self) -> float | None:
+        """By how much the second speed is above the first, as a share of it."""
+        return None if self.second is None else self.second.tflops / self.first.tflops - 1
+
+    @property
+    def by_speed(self) -> bool:
+        """Whether the ratios are apart, and only because cuBLAS is as fast as its card's power allows."""
+        return (
+            self.second is not None
+            and abs(self.difference) > LIMIT
+            and abs(self.speed_difference) <= LIMIT
+            and find_rung(self.first.rung).number < FIRST_ON_TENSOR_CORES
+        )
+
+    @property
     def problem(self) -> str:
         """Why the two don't agree, or ''."""
         if self.second is None:
             return "not recorded a second time"
         if self.second.code_hash != self.first.code_hash:
             return "recorded of other code"
-        return f"more than {LIMIT:.0%}" if abs(self.difference) > LIMIT else ""
+        return f"more than {LIMIT:.0%}" if abs(self.difference) > LIMIT and not self.by_speed else ""
 
 
 def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequence[str] = REGIMES) -> list[Pair]:
@@ -108,7 +128,8 @@ def row(pair: Pair) -> dict[str, object]:
         "first": first.ratio,
         "second": None if second is None else second.ratio,
         "difference": pair.difference,
-        "words": pair.problem,
+        "speed": pair.speed_difference,
+        "words": "its own speed agrees; cuBLAS's is its card's" if pair.by_speed else pair.problem,
     }
 
 
@@ -136,7 +157,9 @@ def _compare(options: argparse.Namespace) -> int:
         cells = row(pair)
         print(line(column.cell(cells[column.key]) for column in COLUMNS))
     apart = [pair for pair in found if pair.problem]
-    print(f"{len(found) - len(apart)} of {len(found)} agree within {LIMIT:.0%}")
+    own = sum(pair.by_speed for pair in found)
+    added = f", {own} of them by their own speed" if own else ""
+    print(f"{len(found) - len(apart)} of {len(found)} agree within {LIMIT:.0%}{added}")
     return 1 if apart else 0
 
 

@@ -44,7 +44,7 @@ def test_all_rungs_agree_within_the_limit(folders, capsys) -> None:
     assert agreement.main([str(folder) for folder in folders]) == 0
     out = capsys.readouterr().out
     assert "first: NVIDIA H200, 2026-" in out and out.endswith("20 of 20 agree within 2%\n")
-    assert out.count("-0.99%") == 20
+    assert out.count("-0.99%") == 40, "of the ratio and of the speed"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,24 @@ def test_a_rung_that_does_not_agree_is_named(folders, capsys, change, problem) -
     assert [(pair.first.rung, pair.first.n, pair.problem) for pair in bad] == [("07_pipelining", 4096, problem)]
     assert agreement.main([str(first), str(second)]) == 1
     assert "19 of 20 agree" in capsys.readouterr().out
+
+
+def beside_another_cublas(item, by: float):
+    """The same measurement on a card whose power lets cuBLAS be slower by a share."""
+    cublas_ms = tuple(tuple(ms * (1 + by) for ms in samples) for samples in item.samples.cublas_ms)
+    return replace(item, samples=Samples(item.samples.kernel_ms, cublas_ms))
+
+
+@pytest.mark.parametrize(("name", "agrees"), [("03_register_tiling", True), ("05_tma", True), ("06_wgmma", False)])
+def test_a_rung_on_cuda_cores_agrees_by_its_own_speed(folders, capsys, name, agrees) -> None:
+    first, second = folders
+    write_record(beside_another_cublas(replace(FIRST, rung=name), 0.04), second)
+    assert [pair.first.rung for pair in pairs(first, second) if pair.problem] == ([] if agrees else [name])
+    assert agreement.main([str(first), str(second)]) == (0 if agrees else 1)
+    out = capsys.readouterr().out
+    assert ("20 of 20 agree within 2%, 1 of them by their own speed" in out) is agrees
+    write_record(slower(beside_another_cublas(replace(FIRST, rung=name), 0.06), 0.03), second)
+    assert [pair.first.rung for pair in pairs(first, second) if pair.problem] == [name], "its own speed is apart, too"
 
 
 def test_only_the_rungs_themselves_are_compared(folders) -> None:
