@@ -51,7 +51,7 @@ record: setup  ## measure the whole ladder again, in twenty minutes (needs a Hop
 	$(PY) -m helpers.held_clock
 	$(PY) -m helpers.input_speeds
 
-browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium, chromium-driver; 15 minutes)
+browser: setup  ## run the notebooks in JupyterLab in headless Chromium (needs chromium, chromium-driver; 10 minutes)
 	$(PY) -m pytest tests/browser $(BROWSER)
 
 clean:  ## remove build/ and .venv

@@ -1,6 +1,6 @@
 """Every notebook in JupyterLab, in a real browser: as committed, and run from first to last cell.
 
-    make browser                                            all of it, a quarter of an hour; pictures in build/browser
+    make browser                                            all of it, ten minutes; pictures in build/browser
     make browser BROWSER='-k "committed or sample"'         what CI looks at: no notebook is run, but a small sample
 """
 
