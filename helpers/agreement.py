@@ -6,8 +6,8 @@
 
 Speeds of two machines differ, since chips and their cooling do; the ratio of two kernels that ran in turn should not.
 That holds where both are limited by power, as all kernels on tensor cores are. Rungs on CUDA cores are not: they run at
-the maximum clock, and take the same time on every card. There cuBLAS alone carries the difference between two cards into
-the ratio, so such a rung agrees also by its own speed.
+the maximum clock, and take the same time on every card. There cuBLAS alone carries the difference between two cards
+into the ratio, so such a rung agrees also by its own speed.
 The second recording lies in a folder of its own, below what helpers.records reads: no figure of the course is from it.
 """
 
