@@ -209,7 +209,8 @@ def measurement(**changes):
     base = dict(
         notes=(), rung="01_coalescing", entry="matmul", m=4096, n=4096, k=4096, regime="burst",
         tflops=5.1, cublas_tflops=770.0, ratio=0.0066, ratio_interval=SimpleNamespace(low=0.0065, high=0.0067),
-        sm_clock_mhz=1900.0, power_w=None, throttle_reasons=(), source="recorded", device=SimpleNamespace(name="NVIDIA H200"), date="2026-11-29T00:00:00Z",
+        sm_clock_mhz=1900.0, power_w=None, throttle_reasons=(), source="recorded",
+        device=SimpleNamespace(name="NVIDIA H200"), date="2026-11-29T00:00:00Z",
         stale=False, code_hash="0" * 16,
     )
     return SimpleNamespace(**(base | changes))
