@@ -122,7 +122,7 @@ def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
     """Raises ArgumentError if the rung cannot multiply matrices of these sizes.
 
     The kernels count rows, columns and steps in `int` and element offsets in `size_t`, a grid has at most 65,535 CTAs
-    along y, and an order's entries have 16 bits for each of a tile's coordinates.
+    along y and z, and an order's entries have 16 bits for each of a tile's coordinates.
     """
     axes = (("M", "A has {:,} rows", m), ("N", "B has {:,} columns", n), ("K", "A has {:,} columns", k))
     for (axis, words, size), multiple in zip(axes, rung.multiples, strict=True):
@@ -133,7 +133,15 @@ def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
                 f"pad with zeros to {padded:,}."
             )
     rows, columns, depth = rung.tile
-    most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * columns
+    if rung.most_rows is not None and m > rung.most_rows:
+        raise ArgumentError(
+            f"A has {m:,} rows but {rung.name} was made to load {rung.most_rows} of them: make it with a_rows of at "
+            "least M, or without, or call helpers.matmul, which chooses."
+        )
+    if rung.split is not None:
+        most_n = MAX_GRID[1] * columns
+    else:
+        most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * columns
     limits = (min(MAX_GRID[1] * rows, INT32_MAX - rows), most_n, INT32_MAX - depth)
     for (axis, words, size), limit in zip(axes, limits, strict=True):
         if size > limit:

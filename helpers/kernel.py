@@ -34,7 +34,7 @@ from helpers.cuda import (
 )
 from helpers.errors import ArgumentError, CourseError
 from helpers.launches import TileOrders, plan_launch
-from helpers.rungs import H200_SMS, Rung, find_rung
+from helpers.rungs import APPENDIX, H200_SMS, Rung, find_rung
 from helpers.tables import counter_table
 
 if TYPE_CHECKING:
@@ -422,7 +422,23 @@ def _kernel(
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
         raise ArgumentError(f"The kernel file {path} {what}: give the path of a .cu file.")
+    checked = checked_defines(defines)
+    _check_constants(rung, checked)
     known = (rung.entry, *rung.twins)
     if entry is not None and file is None and entry not in known:
         raise ArgumentError(f"entry {entry!r} is not in {path.name}: give {' or '.join(map(repr, known))}.")
-    return Kernel(rung, backend, entry or rung.entry, checked_defines(defines), path)
+    return Kernel(rung, backend, entry or rung.entry, checked, path)
+
+
+def _check_constants(rung: Rung, defines: Mapping[str, str | int]) -> None:
+    """Raises ArgumentError if the file would be compiled for another launch than the rung's: `Rung.constants`."""
+    as_it_is = next((other.constants for other in APPENDIX if other.name == rung.name), {})
+    given = {**as_it_is, **defines}
+    if "TILE_M" in defines and "A_ROWS" not in defines and "A_ROWS" in rung.constants:   # the file's own default
+        given["A_ROWS"] = defines["TILE_M"]
+    for name, value in rung.constants.items():
+        if str(given[name]) != str(value):
+            raise ArgumentError(
+                f"defines make {name} {given[name]}, but {rung.name} is launched for {value}: give both from one call, "
+                "rung, defines = split_k(...) of helpers.rungs."
+            )

@@ -65,6 +65,9 @@ class Rung:
     dependent: a programmatic dependent launch, which may begin while the one before ends; the kernel waits for that.
     split: CTAs of a cluster that divide K among themselves; the grid is (split, columns of tiles, rows of tiles).
     None: a CTA goes through all of K.
+    most_rows: M is at most so many, where the kernel loads no more of A; None: any.
+    constants: what the file's defines must be for this launch, by name; `load` refuses others.
+    base: the name of the kernel that its changes are told from; None: the rung before.
     ablations: defines that take a part of the kernel away; they are recorded beside it.
     `helpers.launches` says what arguments follow from this.
     """
@@ -89,6 +92,9 @@ class Rung:
     most_ctas: int | None = None
     dependent: bool = False
     split: int | None = None
+    most_rows: int | None = None
+    constants: dict[str, int] = field(default_factory=dict, hash=False)
+    base: str | None = None
     ablations: tuple[dict[str, int], ...] = field(default=(), hash=False)
 
     @property
@@ -278,22 +284,26 @@ def split_k(
 ) -> tuple[Rung, dict[str, int]]:
     """The appendix's kernel with a tile of C of rows x columns, so many stages, and K in so many parts; its defines.
 
-    a_rows: of A that are loaded, all of the tile's by default; M must not be larger, which `helpers.choice` sees to.
+    a_rows: of A that are loaded, all of the tile's by default; with fewer than those, M must not be larger.
     Raises ArgumentError for what the file does not compile with.
     """
     for name, value, known in (
         ("rows", rows, (64, 128)),
         ("columns", columns, (64, 128, 192, 256)),
         ("split", split, range(1, 9)),
-        ("a_rows", a_rows if a_rows is not None else rows, range(8, rows + 1, 8)),
+        ("a_rows", rows if a_rows is None else a_rows, range(8, 129, 8)),
     ):
-        if value not in known:
+        if isinstance(value, bool) or not isinstance(value, int) or value not in known:
             raise ArgumentError(f"{name} is {value!r}: it must be one of {', '.join(map(str, known))}.")
-    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 2:
-        raise ArgumentError(f"stages is {stages!r}: it must be an integer of at least 2.")
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
+        raise ArgumentError(f"stages is {stages!r}: it must be an integer of at least 1.")
+    loaded = rows if a_rows is None else a_rows
+    if loaded > rows:
+        raise ArgumentError(f"a_rows is {a_rows}: the tile has {rows} rows; give {rows} at most.")
     tile = (rows, columns, 64)
-    partial = rows * columns * 4 if split > 1 else 0   # fp32 sums, where the ring was
+    partial = rows * columns * 4   # fp32 sums, where the ring was; the file has room for them without a split too
     ring = _ring_bytes(tile, stages, barriers=0)
+    defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
     rung = Rung(
         number=11,
         name="appendix_split_k",
@@ -305,16 +315,25 @@ def split_k(
         alignment=16,
         shared_bytes=max(ring, partial) + stages * 2 * 8,
         compute_capability="==9.0",
-        maps=Maps(A=Box(64, a_rows or rows), B=Box(64, 64)),
+        maps=Maps(A=Box(64, loaded), B=Box(64, 64)),
         stages=stages,
         dependent=True,
         split=split,
+        most_rows=loaded if loaded < rows else None,
+        constants=defines | {"A_ROWS": loaded},
+        base="07_pipelining",
     )
-    defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
     return rung, defines if a_rows is None else defines | {"A_ROWS": a_rows}
 
 
 APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0],)   # what the file compiles to without defines
+
+
+def base_of(rung: Rung) -> Rung | None:
+    """The kernel that a rung's changes are told from: the rung before, or what it names; None for the first."""
+    if rung.base is not None:
+        return find_rung(rung.base)
+    return next((other for other in RUNGS if other.number == rung.number - 1), None)
 
 
 def find_rung(name: "str | int | Rung") -> Rung:
@@ -331,6 +350,6 @@ def find_rung(name: "str | int | Rung") -> Rung:
         found = [rung for rung in (*RUNGS, *APPENDIX) if text and rung.name.startswith(text)]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(rung.name for rung in RUNGS)
+    names = ", ".join(rung.name for rung in (*RUNGS, *APPENDIX))
     problem = "is not a rung" if not found else "fits several rungs"
     raise ArgumentError(f"rung {text[:40]!r} {problem}: give one of {names}, its number, or a unique prefix.")

@@ -19,7 +19,7 @@ from pygments.lexers import CppLexer
 
 from helpers.checks import is_integer, require_integer, require_kind, require_known
 from helpers.errors import ArgumentError
-from helpers.rungs import KERNEL_DIR, RUNGS, Rung, find_rung
+from helpers.rungs import KERNEL_DIR, Rung, base_of, find_rung
 from helpers.words import short
 
 NEW_SIGN = "+"
@@ -262,7 +262,7 @@ def foldable(marked: Sequence[bool]) -> list[tuple[int, int]]:
 def _base(rung: Rung, since: str | int | Rung | None) -> Rung | None:
     if since is not None:
         return find_rung(since)
-    return next((other for other in RUNGS if other.number == rung.number - 1), None)
+    return base_of(rung)
 
 
 def _rows(rung: Rung) -> list[str]:

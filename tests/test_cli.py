@@ -91,7 +91,8 @@ def test_help_of_every_command(capsys):
 
 def test_list(capsys):
     found = rows(capsys, "list")
-    assert [row["number"] for row in found] == [rung.number for rung in RUNGS]
+    assert [row["number"] for row in found] == [*(rung.number for rung in RUNGS), None]
+    assert (found[-1]["name"], found[-1]["notebook"]) == ("appendix_split_k", None)
     first = found[0]
     assert {"number", "name", "title", "notebook", "kernel", "compute_capability"} <= set(first)
     assert (first["notebook"], first["kernel"]) == ("notebooks/01_coalescing.ipynb", "kernels/01_coalescing.cu")
@@ -203,6 +204,17 @@ def test_diff(capsys):
     assert "+    __shared__ float A_tile" in printed and "\x1b" not in printed
     assert printed.rstrip("\n") == row["diff"]
     assert "nothing came before it" in refusal(capsys, "diff", "1")
+
+
+def test_the_appendix_on_the_command_line(capsys):
+    (row,) = rows(capsys, "diff", "appendix_split_k")
+    assert row["previous"] == "07_pipelining"   # which its head names
+    (row,) = rows(capsys, "inspect", "appendix")
+    assert row["rung"] == "appendix_split_k" and row["spill_bytes"] == 0
+    assert "appendix_split_k has no notebook: read its file, kernels/app" in refusal(capsys, "run", "appendix")
+    assert "appendix_split_k has no notebook" in refusal(capsys, "slides", "appendix_split_k")
+    sentence = refusal(capsys, "emulate", "appendix", "--define", "TILE_M=128", code=1)
+    assert "defines make TILE_M 128, but appendix_split_k is launched for 64" in sentence
 
 
 def measurement(**changes):
@@ -477,7 +489,7 @@ def command_line(*arguments, **options):
 def test_as_a_process():
     process = command_line("list", "--json")
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and err == "" and len(json.loads(out)) == len(RUNGS)
+    assert process.returncode == 0 and err == "" and len(json.loads(out)) == len(RUNGS) + 1   # and the appendix
     process = command_line("diff", "99")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and out == "" and err.count("\n") == 1

@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from helpers.arguments import MAX_SHARED_BYTES
+from helpers.arguments import MAX_SHARED_BYTES, check_product, check_sizes
 from helpers.cuda import compile_cubin
 from helpers.errors import ArgumentError, CompileError
-from helpers.rungs import RUNGS, Box, Rung, find_rung
+from helpers.kernel import load
+from helpers.rungs import APPENDIX, RUNGS, Box, Rung, base_of, find_rung, split_k
 from helpers.tensor_map import UNIT, tensor_map
 from helpers.tile_order import ORDERS
 
@@ -139,3 +140,102 @@ def test_grid_of_a_2048_by_4096_result(fields, sms, grid):
     assert rung.grid(2048, 4096, sms) == grid
     assert rung.grid(2048 - 127, 4096 - 127, sms) == grid
 
+
+
+# The appendix: rows, columns, stages, parts of K, rows of A
+VARIANTS = [
+    (64, 128, 4, 4, None), (64, 64, 1, 1, 8), (128, 256, 1, 1, None), (128, 256, 2, 3, 104), (64, 192, 3, 8, 40),
+    (128, 64, 8, 5, 128), (64, 256, 2, 7, 16), (128, 192, 5, 2, 8), (64, 64, 11, 6, 64),
+]  # fmt: skip
+variants = pytest.mark.parametrize("variant", VARIANTS, ids=str)
+
+
+@variants
+def test_a_variant_of_the_appendix_is_what_its_file_says(variant, tmp_path, monkeypatch):
+    """Also where the sums take more memory than the ring, with and without a split: the file has room for both."""
+    monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "cache"))
+    rung, defines = split_k(*variant)
+    rows, columns, _ = rung.tile
+    assert rung.shared_bytes <= MAX_SHARED_BYTES and rung.shared_bytes % 16 == 0
+    wanted = rung.constants | {"THREADS": rung.block[0], "sizeof(Shared)": rung.shared_bytes}
+    path = tmp_path / rung.path.name
+    source = rung.path.read_text(encoding="utf-8")
+    path.write_text(source + "".join(f"static_assert({name} == {value});\n" for name, value in wanted.items()))
+    compile_cubin(path, defines)
+    assert rung.maps.A.rows == rung.constants["A_ROWS"] and rung.cluster == 1
+    assert rung.grid(1, 8) == (rung.split, 1, 1)
+    assert rung.grid(rows + 1, 2 * columns + 8) == (rung.split, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((32, 64, 2, 2), "rows is 32: it must be one of 64, 128."),
+        ((64, 320, 2, 2), "columns is 320: it must be one of 64, 128, 192, 256."),
+        ((64, 64, 2, 9), "split is 9: it must be one of 1, 2, 3, 4, 5, 6, 7, 8."),
+        ((64, 64, 2, True), "split is True: it must be one of 1, 2"),
+        ((64, 64, 2, 2.0), "split is 2.0: it must be one of 1, 2"),
+        ((64, 64, 0, 2), "stages is 0: it must be an integer of at least 1."),
+        ((64, 64, 2, 2, 0), "a_rows is 0: it must be one of 8, 16"),
+        ((64, 64, 2, 2, 12), "a_rows is 12: it must be one of 8, 16"),
+        ((64, 64, 2, 2, 72), "a_rows is 72: the tile has 64 rows; give 64 at most."),
+        (([64], 64, 2, 2), "rows is [64]: it must be one of 64, 128."),
+    ],
+    ids=str,
+)
+def test_variants_of_the_appendix_that_its_file_does_not_take_are_refused(arguments, problem):
+    with pytest.raises(ArgumentError) as caught:
+        split_k(*arguments)
+    assert str(caught.value).startswith(problem)
+
+
+def test_more_rows_than_the_appendix_loads_are_refused():
+    few, defines = split_k(64, 64, 2, 2, a_rows=16)
+    kernel = load(few, "emulator", defines=defines)
+    said = (
+        "^A has 70 rows but appendix_split_k was made to load 16 of them: make it with a_rows of at least M, or "
+        "without, or call helpers.matmul, which chooses.$"
+    )
+    with pytest.raises(ArgumentError, match=said):
+        kernel(np.zeros((70, 64), ml_dtypes.bfloat16), np.zeros((64, 8), ml_dtypes.bfloat16))
+    with pytest.raises(ArgumentError, match="A has 17 rows"):
+        check_product(few, np.zeros((17, 8), ml_dtypes.bfloat16), np.zeros((8, 8), ml_dtypes.bfloat16), "emulator")
+    check_sizes(few, 16, 64, 64)
+    for whole in (split_k(64, 64, 2, 2)[0], split_k(64, 64, 2, 2, 64)[0]):
+        check_sizes(whole, 70, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("variant", "defines", "problem"),
+    [
+        ((64, 128, 4, 4), {"SPLIT": 2}, "SPLIT 2, but appendix_split_k is launched for 4"),
+        ((64, 128, 4, 4), {"A_ROWS": 16}, "A_ROWS 16, but appendix_split_k is launched for 64"),
+        ((64, 128, 4, 4), {"STAGES": "8"}, "STAGES 8, but appendix_split_k is launched for 4"),
+        ((128, 128, 4, 4), None, "TILE_M 64, but appendix_split_k is launched for 128"),
+        ((64, 64, 2, 2, 16), {"TILE_N": 64, "STAGES": 2, "SPLIT": 2}, "A_ROWS 64, but appendix_split_k is"),
+    ],
+    ids=str,
+)
+def test_defines_of_another_launch_are_refused(variant, defines, problem):
+    """The launch would come with boxes, a grid or memory of another size: a hang or garbage on a GPU."""
+    with pytest.raises(ArgumentError) as caught:
+        load(split_k(*variant)[0], "emulator", defines=defines)
+    assert problem in str(caught.value) and str(caught.value).endswith("split_k(...) of helpers.rungs.")
+
+
+@variants
+def test_defines_of_the_launch_are_taken(variant):
+    rung, defines = split_k(*variant)
+    assert load(rung, "emulator", defines=defines | {"MORE": "x"}).defines == defines | {"MORE": "x"}
+    assert load(rung, "emulator", defines={name: str(value) for name, value in defines.items()}).rung == rung
+
+
+def test_the_appendix_is_found_by_name_and_compiles_to_what_it_says():
+    (appendix,) = APPENDIX
+    assert find_rung("appendix") is find_rung("appendix_split_k") is appendix
+    assert load("appendix", "emulator").rung is appendix and appendix.handle == "appendix_split_k"
+    assert base_of(appendix) is find_rung(7) and base_of(find_rung(10)) is find_rung(9)
+    assert base_of(find_rung(1)) is None
+    assert appendix.path.read_text(encoding="utf-8").startswith("// appendix_split_k: ")
+    with pytest.raises(ArgumentError, match="rung '11' is not a rung: give one of 01_.*, appendix_split_k, its number"):
+        find_rung(11)

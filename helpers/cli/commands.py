@@ -14,7 +14,7 @@ from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
 from helpers.files import require_file, write_whole
 from helpers.kernel import Kernel, load
 from helpers.kernel import emulate as run_emulation
-from helpers.rungs import NOTEBOOK_DIR, ROOT, RUNGS, Rung, find_rung
+from helpers.rungs import APPENDIX, NOTEBOOK_DIR, ROOT, RUNGS, Rung, base_of, find_rung
 
 LIST = (
     Column("number", "#", -2),
@@ -68,14 +68,15 @@ RUN = (
 
 
 def list_rungs(options: argparse.Namespace, output: Output) -> int:
-    """The rungs of the ladder."""
-    for rung in RUNGS:
+    """The rungs of the ladder, and the appendix, which has no number and no notebook."""
+    for rung in (*RUNGS, *APPENDIX):
+        is_rung = rung in RUNGS
         row = {
-            "number": rung.number,
+            "number": rung.number if is_rung else None,
             "name": rung.name,
             "title": rung.title,
             "idea": rung.idea,
-            "notebook": shown(rung.notebook),
+            "notebook": shown(rung.notebook) if is_rung else None,
             "kernel": shown(rung.path),
             "compute_capability": rung.compute_capability,
         }
@@ -263,12 +264,11 @@ def flat_report(kernel: Kernel, with_sass: bool) -> dict[str, Any]:
 
 
 def diff(options: argparse.Namespace, output: Output) -> int:
-    """What changed in the kernel file since the rung before."""
-    rung = find_rung(options.rung)
-    before = [other for other in RUNGS if other.number < rung.number]
-    if not before:
-        raise ArgumentError(f"{rung.name} is the first rung, so nothing came before it: take rung 2 or a later one.")
-    old, new = before[-1], rung
+    """What changed in the kernel file since the rung before, or the one that its head names."""
+    new = find_rung(options.rung)
+    old = base_of(new)
+    if old is None:
+        raise ArgumentError(f"{new.name} is the first rung, so nothing came before it: take rung 2 or a later one.")
     texts = [each.path.read_text(encoding="utf-8").splitlines() for each in (old, new)]
     lines = list(difflib.unified_diff(*texts, shown(old.path), shown(new.path), lineterm=""))
     row = {
@@ -354,7 +354,10 @@ def notebook(name: str) -> Path:
     """A notebook by its path, or by its rung's name, number or prefix."""
     path = Path(name)
     if path.suffix != ".ipynb":
-        return find_rung(name).notebook
+        rung = find_rung(name)
+        if rung in APPENDIX:
+            raise ArgumentError(f"{rung.name} has no notebook: read its file, {shown(rung.path)}.")
+        return rung.notebook
     if not path.is_file() and (NOTEBOOK_DIR / path.name).is_file() and path.parent == Path("."):
         return NOTEBOOK_DIR / path.name
     return path
