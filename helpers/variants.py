@@ -4,10 +4,10 @@ from pathlib import Path
 
 from helpers.cache import cache_directory, write_atomically
 from helpers.errors import ArgumentError
-from helpers.rungs import find_rung
+from helpers.rungs import Rung, find_rung
 
 
-def edit(rung: str | int, *replacements: tuple[str, str]) -> str:
+def edit(rung: str | int | Rung, *replacements: tuple[str, str]) -> str:
     """The text of a rung's kernel with some text replaced: `edit(1, ("old", "new"), ...)`. The file stays as it is.
 
     Raises ArgumentError if an old text is not in the kernel, or is there more than once.
@@ -44,6 +44,6 @@ def save_text(text: str, name: str) -> Path:
     return path
 
 
-def variant(rung: str | int, *replacements: tuple[str, str], name: str) -> Path:
+def variant(rung: str | int | Rung, *replacements: tuple[str, str], name: str) -> Path:
     """The file of a changed kernel: `variant(1, ("old", "new"), name="changed")`. Errors as `edit` and `save_text`."""
     return save_text(edit(rung, *replacements), name)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers.launches import Launch
+from helpers.rungs import Rung
 
 Change = Callable[[Launch], Launch]
 VERIFY = "verify"   # the kind of what the verification says, beside the kinds of the emulator's reports
@@ -14,8 +15,8 @@ VERIFY = "verify"   # the kind of what the verification says, beside the kinds o
 class Bug:
     """One mistake in a kernel that is right without it.
 
-    name: `"every_thread_counted"`. rung: the number of the kernel. fault: the mistake, in a few words.
-    why: what goes wrong on a GPU.
+    name: `"every_thread_counted"`. rung: the number of the kernel, or a variant of one.
+    fault: the mistake, in a few words. why: what goes wrong on a GPU.
     reports: (kind, words) of each report that names the mistake; one of them must come. Which one can depend on the
     schedule. The kind `verify` is the sentence of the verification, for mistakes that break no rule.
     edits: (old, new) texts of the kernel's file; each old one is there once.
@@ -27,7 +28,7 @@ class Bug:
     """
 
     name: str
-    rung: int
+    rung: int | Rung
     fault: str
     why: str
     reports: tuple[tuple[str, str], ...]

@@ -30,15 +30,15 @@ _TITLES = "| bug | mistake | what it does | what is reported |\n|---|---|---|---
 
 def document(bugs: Iterable[Bug] = BUGS) -> str:
     """docs/bugs.md: a table for each rung, and what became of the mutants."""
-    by_rung: dict[int, list[Bug]] = {}
+    by_name: dict[str, list[Bug]] = {}
     for bug in bugs:
-        by_rung.setdefault(bug.rung, []).append(bug)
-    return _HEAD + "".join(_section(number, by_rung[number]) for number in sorted(by_rung)) + mutants_section()
+        by_name.setdefault(find_rung(bug.rung).name, []).append(bug)
+    return _HEAD + "".join(_section(*item) for item in sorted(by_name.items())) + mutants_section()
 
 
-def _section(number: int, bugs: list[Bug]) -> str:
+def _section(name: str, bugs: list[Bug]) -> str:
     rows = "".join(f"| `{bug.name}` | {bug.fault} | {bug.why} | {_reports(bug)} |\n" for bug in bugs)
-    return f"\n## {find_rung(number).name}\n\n{_TITLES}{rows}"
+    return f"\n## {name}\n\n{_TITLES}{rows}"
 
 
 def _reports(bug: Bug) -> str:
