@@ -63,6 +63,7 @@ RUNGS, SIZES = (10,), (4096, 8192)
 ROUNDS, TURN_S = 4, 3.0
 IDLE_REST_S, IDLE_S, IDLE_STEP_S = 0.5, 2.0, 0.1
 LEAST_STEPS = 3
+INDENT = " " * 12    # of a printed line that goes on
 OVERHEAD_S = 5.0   # a size: matrices, verification, checks; a guess for the estimate
 
 
@@ -144,7 +145,7 @@ class Energies:
         coverage = median_interval(self.items[0].joules()).coverage
         head = (
             f"joules for a TFLOP, sustained on N(0,1), {self.source} on {self.device.name}, {self.date[:10]}; "
-            f"{self.idle_w:.0f} W idle; in brackets an interval of {coverage:.0%}"
+            f"{self.idle_w:.0f} W idle; intervals of {coverage:.0%}"
         )
         width = max(len(item.contender) for item in self.items)
         note = (self.method or {}).get("note")
@@ -162,7 +163,7 @@ class Energies:
         if item.contender == CUBLAS or self.find(CUBLAS, item.n) is None:
             return text
         ratio, interval = self.ratio(item)
-        return f"{text}; {ratio:.3f} of cuBLAS's joules ({interval.low:.3f} to {interval.high:.3f})"
+        return f"{text}\n{INDENT}{ratio:.3f} of cuBLAS's joules ({interval.low:.3f} to {interval.high:.3f})"
 
 
 def energies(*, live: bool = True) -> Energies:

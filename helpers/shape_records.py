@@ -108,6 +108,16 @@ class ShapeSpeed:
         """The proposal of cuBLAS that it is compared with."""
         return next(item for item in self.proposals if item.place == self.compared)
 
+    @property
+    def loses(self) -> bool:
+        """Whether cuBLAS is faster for sure: the whole interval of the ratio lies below 1."""
+        return self.measurement.ratio_interval.high < 1
+
+    @property
+    def wins(self) -> bool:
+        """Whether ours is faster for sure."""
+        return self.measurement.ratio_interval.low > 1
+
     def __str__(self) -> str:
         interval = self.measurement.ratio_interval
         return (

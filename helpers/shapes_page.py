@@ -19,6 +19,7 @@ from helpers.rotation import L2_TIMES, PROPOSALS
 from helpers.rungs import ROOT
 from helpers.shape_records import ShapeSpeed, load_shapes, product_bytes
 from helpers.shapes import GROUPS, SHAPES, Shape
+from helpers.typed import typed
 from helpers.words import plural
 from helpers.yardsticks import load_yardsticks
 
@@ -93,16 +94,6 @@ def speed_words(size: tuple[int, int, int], ms: float, limits: Limits) -> str:
     return f"{three_digits(2 * m * n * k / ms / 1e9)} TFLOP/s"
 
 
-def loses(speed: ShapeSpeed) -> bool:
-    """Whether cuBLAS is faster for sure: the whole interval of the ratio lies below 1."""
-    return speed.measurement.ratio_interval.high < 1
-
-
-def wins(speed: ShapeSpeed) -> bool:
-    """Whether ours is faster for sure."""
-    return speed.measurement.ratio_interval.low > 1
-
-
 def reasons(speed: ShapeSpeed, limits: Limits) -> list[str]:
     """What the record shows about a shape where cuBLAS is faster, a sentence each.
 
@@ -162,7 +153,7 @@ def summary(speeds: Mapping[tuple[int, int, int], ShapeSpeed]) -> str:
     found = list(speeds.values())
     if not found:
         return "Nothing is recorded yet."
-    faster, slower = sum(map(wins, found)), sum(map(loses, found))
+    faster, slower = sum(item.wins for item in found), sum(item.loses for item in found)
     dates = sorted(item.measurement.date[:10] for item in found)
     days = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     first = found[0].measurement
@@ -174,13 +165,33 @@ def summary(speeds: Mapping[tuple[int, int, int], ShapeSpeed]) -> str:
     )
 
 
+def _slug(directory: Path | None) -> str:
+    """The folder of the GPU whose records are shown, "" if there is none."""
+    yardsticks = load_yardsticks(None, directory)
+    return yardsticks.device.slug if yardsticks else ""
+
+
+def recorded_shapes(directory: Path | None = None) -> dict[tuple[int, int, int], ShapeSpeed]:
+    """Those of SHAPES that are recorded, by (M, N, K). Raises RecordError for a damaged file."""
+    slug = _slug(directory)
+    known = load_shapes(slug, directory) if slug else {}
+    return {shape.size: known[shape.size] for shape in SHAPES if shape.size in known}
+
+
+@typed
+def by_group(speeds: Mapping[tuple[int, int, int], ShapeSpeed]) -> dict[str, dict[str, ShapeSpeed]]:
+    """The same by the title of their group and their name, in the order of the page."""
+    return {
+        title: {shape.name: speeds[shape.size] for shape in SHAPES if shape.group == group and shape.size in speeds}
+        for group, title in GROUPS.items()
+    }
+
+
 def document(directory: Path | None = None) -> str:
     """The page, as Markdown. directory: of the records, helpers/records by default."""
-    yardsticks = load_yardsticks(None, directory)
-    slug = yardsticks.device.slug if yardsticks else ""
+    slug = _slug(directory)
     limits = recorded_limits(slug, directory) if slug else None
-    known = load_shapes(slug, directory) if slug else {}
-    speeds = {shape.size: known[shape.size] for shape in SHAPES if shape.size in known}
+    speeds = recorded_shapes(directory)
     lines = [HEAD, summary(speeds), ""]
     for group, title in GROUPS.items():
         lines += [
@@ -190,7 +201,7 @@ def document(directory: Path | None = None) -> str:
         ]
         shapes = [shape for shape in SHAPES if shape.group == group]
         lines += [row(shape, speeds.get(shape.size), limits) for shape in shapes]
-        lost = [shape for shape in shapes if shape.size in speeds and loses(speeds[shape.size])] if limits else []
+        lost = [shape for shape in shapes if shape.size in speeds and speeds[shape.size].loses] if limits else []
         if lost:
             lines += ["", "Where cuBLAS is faster:", ""]
             lines += [

@@ -28,6 +28,7 @@ from helpers.kernel import load
 from helpers.records import RECORD_DIR
 from helpers.rungs import find_rung
 from helpers.timing import Turn
+from helpers.words import PRINTED_LINE
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
 N = 4096
@@ -107,13 +108,14 @@ def test_joules_are_watts_times_seconds_for_each_tflop() -> None:
 def test_words() -> None:
     assert str(Energies()) == "energy: no recording"
     assert str(found()).splitlines() == [
-        "joules for a TFLOP, sustained on N(0,1), live on NVIDIA H200, 2026-11-30; 100 W idle; in brackets an interval "
-        "of 75%",
+        "joules for a TFLOP, sustained on N(0,1), live on NVIDIA H200, 2026-11-30; 100 W idle; intervals of 75%",
         "    N=4096  10_clusters  1.054 J (1.004 to 1.104), 0.901 J beyond idle; 690 W, 689 W by the power meter; "
-        "654 TFLOP/s; 0.955 of cuBLAS's joules (0.909 to 1.000)",
+        "654 TFLOP/s",
+        "            0.955 of cuBLAS's joules (0.909 to 1.000)",
         "    N=4096  cuBLAS       1.104 J (1.104 to 1.104), 0.944 J beyond idle; 690 W, 689 W by the power meter; "
         "625 TFLOP/s",
     ]
+    assert max(map(len, str(energies(live=False)).splitlines())) <= PRINTED_LINE, "notebook 10 prints them"
 
 
 def test_record_and_recording(tmp_path, monkeypatch) -> None:

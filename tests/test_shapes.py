@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fake_timer import FakeTimer
+from picture_checks import require_legible
 
 from helpers import rotation, shapes
 from helpers.arrays import BFLOAT16, empty_matrix, random_matrix
@@ -18,6 +19,7 @@ from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.kernel import load
 from helpers.launches import in_order
+from helpers.plots.shapes import ratio_chart
 from helpers.records import RECORD_DIR, Measurement, Samples
 from helpers.rotation import Rotation, copies_for, cut, measure_shape
 from helpers.rungs import find_rung, split_k
@@ -32,7 +34,7 @@ from helpers.shape_records import (
     write_shape,
 )
 from helpers.shapes import GROUPS, SHAPES, Shape, chosen_shapes, is_current, run_shapes
-from helpers.shapes_page import DOCUMENT, Limits, document, reasons
+from helpers.shapes_page import DOCUMENT, Limits, by_group, document, reasons, recorded_shapes
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, l2_bytes=62_914_560)
 LIMITS = Limits(900.0, 4500.0)
@@ -501,3 +503,49 @@ def test_records_in_the_tree_are_of_what_is_chosen_now() -> None:
         if not is_current(path, choice, kernel, found.measurement.device, 1):
             stale.append(path.stem)
     assert not stale, f"measure again: {', '.join(stale)}"
+
+
+# The picture
+
+
+def group(*times: tuple[str, float, float]) -> dict[str, ShapeSpeed]:
+    return {name: speed(ms=ms, cublas_ms=cublas_ms) for name, ms, cublas_ms in times}
+
+
+def test_recorded_shapes_come_by_group(tmp_path) -> None:
+    for name in ("device.json", "memory.json"):
+        (tmp_path / "nvidia-h200").mkdir(exist_ok=True)
+        (tmp_path / "nvidia-h200" / name).write_bytes((RECORD_DIR / "nvidia-h200" / name).read_bytes())
+    assert recorded_shapes(tmp_path) == {}
+    write_shape(speed((8192, 8192, 8192)), tmp_path)
+    write_shape(speed((7, 8, 16)), tmp_path)   # not in the table
+    found = by_group(recorded_shapes(tmp_path))
+    assert list(found) == list(GROUPS.values())
+    assert {title: list(shapes) for title, shapes in found.items() if shapes} == {
+        "Llama-3 70B": ["o, 8,192 tokens"], "Squares": ["square 8,192"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentences"),
+    [
+        ({"Both": group(("slow", 0.020, 0.018), ("fast", 0.02, 0.021), ("even", 0.02, 0.02))},
+         ["3 marks", "Both, 1 of 3 faster, 1 slower, from slow 0.900 to fast 1.050"]),
+        ({"One": group(("alone", 0.02, 0.03)), "Empty": {}}, ["1 mark,", "One, 1 of 1 faster, 0 slower, alone 1.500."]),
+        ({"Even": group(("a", 0.02, 0.02), ("b", 0.02, 0.02))}, ["Even, 0 of 2 faster, 0 slower"]),
+        ({"Far": group(("a shape with a rather long name", 0.02, 0.2), ("another of that kind", 0.2, 0.002))},
+         ["from another of that kind 0.010 to a shape with a rather long name 10.000"]),
+        ({}, ["no recording"]), ({"Empty": {}}, ["no recording"]),
+    ],
+)
+def test_a_mark_for_each_shape(groups, sentences) -> None:
+    require_legible(lambda: ratio_chart(groups), sentences)
+
+
+def test_marks_lie_where_the_ratios_are() -> None:
+    shapes = group(("slow", 0.020, 0.018), ("fast", 0.02, 0.021))
+    slow = shapes["slow"]
+    shapes["appendix"] = replace(slow, measurement=replace(slow.measurement, rung="appendix_split_k"))
+    (axes,) = ratio_chart({"Both": shapes}).axes
+    marks = [(line.get_marker(), *line.get_xdata()) for line in axes.lines if line.get_marker() in "oD"]
+    assert marks == [("o", 0.9), ("D", 0.9), ("o", 1.05)]
