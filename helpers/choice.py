@@ -12,7 +12,7 @@ from helpers.rungs import H200_SMS, Rung, find_rung, split_k
 
 LAST = find_rung(10)
 # Rows and columns of a tile, and the stages that fit the shared memory beside it.
-FEW_ROWS = ((64, 128, 4), (64, 256, 2))    # so that a second CTA has room on the SM, and starts while the first ends
+FEW_ROWS = ((64, 128, 4), (64, 256, 2))    # two CTAs have room on an SM
 TWO_WARPGROUPS = ((128, 64, 8), (128, 128, 6), (128, 256, 4))
 ANY_ROWS = ((64, 64, 8), (128, 64, 8), (128, 128, 6), (128, 192, 5))
 DEEP = (128, 128, 6)
