@@ -39,8 +39,9 @@ from helpers.words import PRINTED_LINE, first_line, one_line
 
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
 MAX_CODE_LINES = 15
-CELLS = (20, 40)
-WORDS = (800, 1700)
+APPENDIX = "Appendix: "   # how one more section may begin, after the last
+CELLS = (20, 44)
+WORDS = (800, 1900)
 MAX_BYTES = 1_000_000
 
 METADATA = {
@@ -302,9 +303,13 @@ def structure_problems(notebook: NotebookNode) -> list[str]:
     if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith("# "):
         found.append("cell 1 must be text that starts with the title, '# ...'.")
     titles = [title for cell in cells if cell.cell_type == "markdown" for title in section_titles(cell.source)]
+    if titles and titles[-1].startswith(APPENDIX):
+        titles.pop()
     if titles != list(SECTIONS):
         seen = ", ".join(titles) or "none"
-        found.append(f"the sections are {seen}; they must be {', '.join(SECTIONS)}, in this order.")
+        found.append(
+            f"the sections are {seen}; they must be {', '.join(SECTIONS)}, in this order, and an appendix may follow."
+        )
     if not CELLS[0] <= len(cells) <= CELLS[1]:
         found.append(f"{len(cells)} cells; {CELLS[0]} to {CELLS[1]} are allowed.")
     words = sum(word_count(cell.source) for cell in cells if cell.cell_type == "markdown")

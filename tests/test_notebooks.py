@@ -74,6 +74,17 @@ def test_a_good_notebook_has_no_problems():
     assert problems(good_notebook()) == []
 
 
+def test_an_appendix_may_follow_the_last_section_and_stand_nowhere_else():
+    notebook = good_notebook()
+    notebook.cells[-1].source += "\n\n## Appendix: more"
+    assert problems(notebook) == []
+    notebook.cells[-1].source += "\n\n## Appendix: and more"
+    assert "an appendix may follow" in problems(notebook)[0]
+    notebook = good_notebook()
+    notebook.cells[1].source = "## Appendix: first\n\n" + notebook.cells[1].source
+    assert "the sections are Appendix: first, Goal" in problems(notebook)[0]
+
+
 def change(**fields):
     def apply(notebook, index):
         for name, value in fields.items():
@@ -94,7 +105,7 @@ STREAM = nbformat.v4.new_output
     [
         (0, change(source="No title"), "cell 1 must be"),
         (1, change(source="## Aim\n\n" + "word " * 100), "the sections are Aim"),
-        (1, change(source="## Goal\n\n" + "word " * 900), "words of text"),
+        (1, change(source="## Goal\n\n" + "word " * 1100), "words of text"),
         (2, change(source="\n".join(["0"] * 16)), "cell 3 has 16 lines"),
         (2, change(execution_count=None), "not all run once"),
         (4, change(execution_count=1), "not all run once"),

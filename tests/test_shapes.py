@@ -548,4 +548,4 @@ def test_marks_lie_where_the_ratios_are() -> None:
     shapes["appendix"] = replace(slow, measurement=replace(slow.measurement, rung="appendix_split_k"))
     (axes,) = ratio_chart({"Both": shapes}).axes
     marks = [(line.get_marker(), *line.get_xdata()) for line in axes.lines if line.get_marker() in "oD"]
-    assert marks == [("o", 0.9), ("D", 0.9), ("o", 1.05)]
+    assert marks == [("o", pytest.approx(0.9)), ("D", pytest.approx(0.9)), ("o", pytest.approx(1.05))]
