@@ -160,7 +160,7 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     CTAs divide K, STAGES and many for each. M, N and K differ, and each is long once, for mistakes that come after
     some tiles or steps. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one
     more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each. Where M has a
-    limit (`most_rows`), what is above it becomes the limit or up to three less.
+    limit (`most_rows`), what is above it becomes the limit or less.
     """
     rows, columns, depth = rung.tile
     stages = rung.stages
@@ -172,9 +172,12 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     ragged_m = rung.multiples[0] if rung.multiples[0] < rows else 0
     ragged_n = rung.multiples[1] if rung.multiples[1] < columns else 0
     shapes = [rung.multiples]
-    for count, (tiles_m, tiles_n) in zip(counts, cycle(((1, 2), (3, 1), (1, 3), (2, 1))), strict=False):
+    # One more than a tile; where warps without rows skip the adding up, one more than any number of warps' 16 rows.
+    tiles = cycle(((1, 2), (3, 1), (1, 3), (2, 1)))
+    for place, (count, (tiles_m, tiles_n)) in enumerate(zip(counts, tiles, strict=False), 1):
+        more = 0 if rung.split is None else 48 * place % rows
         shapes.append((
-            tiles_m * rows + ragged_m,
+            tiles_m * rows + more + ragged_m,
             tiles_n * columns - ragged_n,
             _up(count * depth, rung.multiples[2]),
         ))
@@ -197,7 +200,8 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
         shapes += [(33, 65, 17), (129, 31, 100)]
     most = rung.most_rows
     if most is not None:
-        shapes = [(m if m <= most else max(1, most - place % 4), n, k) for place, (m, n, k) in enumerate(shapes)]
+        fewer = [most if place % 2 else 1 + 17 * place % most for place in range(len(shapes))]
+        shapes = [(m if m <= most else other, n, k) for other, (m, n, k) in zip(fewer, shapes, strict=True)]
     return list(dict.fromkeys(shapes))
 
 

@@ -1,4 +1,6 @@
-"""Mutation testing of rungs 5 to 10: every call of a primitive is removed or changed, and something must notice.
+"""Mutation testing of rungs 5 to 10 and the appendix: every call of a primitive is removed or changed.
+
+Something must notice, or the mutant is listed as harmless, with the reason.
 
     tried(mutants(7)[0])     # what becomes of one mutant on the emulator
 """

@@ -1,7 +1,7 @@
 """Tries all mutants of the kernels.
 
-    python -m helpers.mutants             rungs 5 to 10, in about ten minutes
-    python -m helpers.mutants --rungs 7 10
+    python -m helpers.mutants             rungs 5 to 10 and the appendix, in about a quarter of an hour
+    python -m helpers.mutants --rungs 7 appendix_split_k
     python -m helpers.mutants --record    and keep the counts for docs/bugs.md
 """
 
@@ -22,11 +22,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if a mutant survives that is not listed as harmless, or one that is listed does not."""
     parser = Parser(prog="python -m helpers.mutants", description="Every call of a primitive removed or changed.")
     parser.add_argument(
-        "--rungs", type=int, nargs="+", choices=MUTATED_RUNGS, default=MUTATED_RUNGS, help="default: 5 to 10"
+        "--rungs", type=_rung, nargs="+", choices=MUTATED_RUNGS, default=MUTATED_RUNGS, help="default: all of these"
     )
     parser.add_argument("--record", action="store_true", help="keep the counts for docs/bugs.md")
     options = parser.parse_args(arguments)
     return guarded(lambda: _try_all(options.rungs, options.record))
+
+
+def _rung(text: str) -> int | str:
+    """A rung's number, or a name."""
+    return int(text) if text.isdecimal() else text
 
 
 def problem(outcome: Outcome) -> str:
@@ -37,7 +42,7 @@ def problem(outcome: Outcome) -> str:
     return f"{outcome}, and is listed as harmless" if why and not outcome.survives else ""
 
 
-def _try_all(rungs: Iterable[int], keep: bool) -> int:
+def _try_all(rungs: Iterable[int | str], keep: bool) -> int:
     bad = 0
     for rung in rungs:
         started, counts = time.monotonic(), Counter[str]()

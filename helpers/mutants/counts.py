@@ -1,11 +1,11 @@
 """How many mutants were caught by what, as the last recorded run found it, and the section of docs/bugs.md about it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from helpers.files import write_whole
-from helpers.mutants import HARMLESS, NOT_COMPILED, NOT_LAUNCHED, SURVIVES, WRONG
+from helpers.mutants import HARMLESS, MUTATED_RUNGS, NOT_COMPILED, NOT_LAUNCHED, SURVIVES, WRONG
 from helpers.rungs import find_rung
 from helpers.words import plural
 
@@ -16,28 +16,30 @@ _HEAD = """\
 
 ## Mutants
 
-`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10. It removes each call of a primitive, and
-of a kernel's own functions that call some, puts a related one in its place, exchanges it with its neighbour, and makes
-each of its arguments, each number in them and each constant of the file one more and one less. Each of these
-{mutants} is run on the emulator until something is noticed: {refused} are refused by one of {kinds} kinds of report,
-{wrong} give a wrong result, {early} do not compile or cannot be launched. The other {harmless} are harmless, for the
-reasons below (`helpers/mutants/harmless.py`).
+`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10 and the appendix. It removes each call of
+a primitive, and of a kernel's own functions that call some, puts a related one in its place, exchanges it with its
+neighbour, and makes each of its arguments, each number in them and each constant of the file one more and one less.
+Each of these {mutants} is run on the emulator until something is noticed: {refused} are refused by one of {kinds} kinds
+of report, {wrong} give a wrong result, {early} do not compile or cannot be launched. The other {harmless} are harmless,
+for the reasons below (`helpers/mutants/harmless.py`).
 
-| rung | mutants | refused by a report | wrong result | do not compile, or are not launched | harmless |
+| kernel | mutants | refused by a report | wrong result | do not compile, or are not launched | harmless |
 |---|---|---|---|---|---|
 """
 
 
-def recorded() -> dict[int, dict[str, int]]:
+def recorded() -> dict[int | str, dict[str, int]]:
     """For each rung the number of mutants by what caught them."""
-    return {int(rung): counts for rung, counts in json.loads(COUNTS.read_text(encoding="utf-8")).items()}
+    known = json.loads(COUNTS.read_text(encoding="utf-8"))
+    return {rung: known[str(rung)] for rung in MUTATED_RUNGS if str(rung) in known}
 
 
-def record(rung: int, counts: Mapping[str, int]) -> None:
+def record(rung: int | str, counts: Mapping[str, int]) -> None:
     """Keep a rung's counts."""
     known = recorded() if COUNTS.is_file() else {}
     known[rung] = dict(sorted(counts.items()))
-    write_whole(COUNTS, json.dumps({str(number): known[number] for number in sorted(known)}, indent=1) + "\n")
+    ordered = {str(number): known[number] for number in MUTATED_RUNGS if number in known}
+    write_whole(COUNTS, json.dumps(ordered, indent=1) + "\n")
 
 
 def section() -> str:
@@ -64,6 +66,12 @@ def _reasons() -> Iterator[str]:
     yield "The harmless ones:\n\n"
     for why in dict.fromkeys(entry.reason for entry in HARMLESS):
         names = dict.fromkeys(name for entry in HARMLESS if entry.reason == why for name in entry.names)
-        rungs = sorted({rung for entry in HARMLESS if entry.reason == why for rung in entry.rungs})
-        where = f"rung{'s' * (len(rungs) > 1)} {', '.join(map(str, rungs))}"
-        yield f"- {', '.join(f'`{name}`' for name in names)} ({where}). {why}\n"
+        rungs = {rung for entry in HARMLESS if entry.reason == why for rung in entry.rungs}
+        yield f"- {', '.join(f'`{name}`' for name in names)} ({_where(rungs)}). {why}\n"
+
+
+def _where(rungs: Set[int | str]) -> str:
+    """`"rungs 5, 6, appendix"`."""
+    numbers = sorted(rung for rung in rungs if isinstance(rung, int))
+    ladder = f"rung{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}" if numbers else ""
+    return ", ".join(filter(None, (ladder, "appendix" if len(rungs) > len(numbers) else "")))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 class Harmless:
     """Mutants of some rungs that are as right as the kernel. reason: why, in a sentence."""
 
-    rungs: tuple[int, ...]
+    rungs: tuple[int | str, ...]
     names: tuple[str, ...]
     reason: str
 
 
-_LOADS, _RING, _WGMMA = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10)
+_LOADS, _RING, _WGMMA, _APPENDIX = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10), ("appendix_split_k",)
+_PREFETCH = "A prefetch is a hint: a map that is not fetched beforehand is fetched at its first use."
 
 HARMLESS: tuple[Harmless, ...] = (
     Harmless(
@@ -21,7 +22,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "A wait of cluster scope sees all that one of CTA scope sees.",
     ),
     Harmless(
-        _RING,
+        _RING + _APPENDIX,
         (
             "mbarrier_wait 1: mbarrier_wait_cluster in its place",
             "mbarrier_wait 2: mbarrier_wait_cluster in its place",
@@ -34,7 +35,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "A wait of cluster scope sees all that one of CTA scope sees.",
     ),
     Harmless(
-        _LOADS + _RING + (10,),
+        _LOADS + _RING + (10,) + _APPENDIX,
         ("mbarrier_arrive_expect_tx 1: after cp_async_bulk_tensor_load 1",),
         "Bytes may land before they are expected: the phase cannot end without the arrival that comes with them.",
     ),
@@ -44,7 +45,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "A bound on the threads of a launch, of which no more come; the compiler gives each fewer registers.",
     ),
     Harmless(
-        _WGMMA,
+        _WGMMA + _APPENDIX,
         ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
         "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle.",
     ),
@@ -74,7 +75,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "The fence is about registers, which a wait does not touch.",
     ),
     Harmless(
-        (7, 8, 9, 10),
+        (7, 8, 9, 10) + _APPENDIX,
         (
             "__shfl_sync 1: removed",
             "__shfl_sync 1: value, 128 -> 127 at 15",
@@ -89,7 +90,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "The compiler then makes do with the registers that a thread has at launch, and spills what they do not hold.",
     ),
     Harmless(
-        (7, 8, 9, 10),
+        (7, 8, 9, 10) + _APPENDIX,
         ("mbarrier_init 1: after mbarrier_init 2",),
         "The two barriers have nothing to do with each other.",
     ),
@@ -129,6 +130,16 @@ HARMLESS: tuple[Harmless, ...] = (
         "Two waits for different things, and nothing comes between them.",
     ),
     Harmless(
+        _APPENDIX,
+        ("__syncthreads 1: after griddepcontrol_wait 1",),
+        "Two waits for different things, and nothing comes between them.",
+    ),
+    Harmless(
+        _APPENDIX,
+        ("barrier_sync 1: id + 1", "barrier_sync 1: id - 1"),
+        "A number that nobody else uses by then: __syncthreads, which has number 0, has let all threads go.",
+    ),
+    Harmless(
         (10,),
         ("release 1: thread + 1", "release 2: thread + 1"),
         "Other lanes of the warp arrive, as many; each has waited itself.",
@@ -146,16 +157,27 @@ HARMLESS: tuple[Harmless, ...] = (
             for number, name in ((1, "B"), (1, "C"), (2, "A"), (2, "C"), (3, "A"), (3, "B"))
         )
         + tuple(f"prefetch_tensormap {number}: after prefetch_tensormap {number + 1}" for number in (1, 2)),
-        "A prefetch is a hint: a map that is not fetched beforehand is fetched at its first use.",
+        _PREFETCH,
+    ),
+    Harmless(
+        _APPENDIX,
+        (
+            "prefetch_tensormap 1: removed",
+            "prefetch_tensormap 1: map = &B_map",
+            "prefetch_tensormap 2: removed",
+            "prefetch_tensormap 2: map = &A_map",
+            "prefetch_tensormap 1: after prefetch_tensormap 2",
+        ),
+        _PREFETCH,
     ),
 )
 
 
-def reason(rung: int, name: str) -> str:
+def reason(rung: int | str, name: str) -> str:
     """Why a mutant is harmless, "" if it is not listed."""
     return next((entry.reason for entry in HARMLESS if rung in entry.rungs and name in entry.names), "")
 
 
-def listed() -> list[tuple[int, str]]:
+def listed() -> list[tuple[int | str, str]]:
     """Rung and name of each mutant that is listed."""
     return [(rung, name) for entry in HARMLESS for rung in entry.rungs for name in entry.names]

@@ -9,7 +9,7 @@ from helpers.emulator.source import code_only
 from helpers.mutants.calls import Argument, Call, Span, calls
 from helpers.rungs import find_rung
 
-MUTATED_RUNGS = range(5, 11)
+MUTATED_RUNGS: tuple[int | str, ...] = (5, 6, 7, 8, 9, 10, "appendix_split_k")
 
 # What a call is replaced by whose value is used: one of its arguments, by number; others are 0.
 _STANDS_FOR = {"__shfl_sync": 2, "__shfl_xor_sync": 2}
@@ -21,7 +21,7 @@ _OTHER = {
     "Swizzle::none": "Swizzle::bytes_128",
     "Swizzle::bytes_128": "Swizzle::none",
 }
-_UNIQUE = ("Shared&", "Finished&")
+_UNIQUE = ("Shared&", "Ring&", "Finished&")
 # Primitives with the same parameters that promise something else.
 _TWINS = {
     "mbarrier_wait": "mbarrier_wait_cluster",
@@ -43,14 +43,17 @@ _LITERAL = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 @dataclass(frozen=True)
 class Mutant:
-    """A kernel with one mistake. name: which, such as `"wgmma_wait_group 1: N + 1"`. text: of the whole file."""
+    """A kernel with one mistake. name: which, such as `"wgmma_wait_group 1: N + 1"`. rung: one of `MUTATED_RUNGS`.
 
-    rung: int
+    text: of the whole file.
+    """
+
+    rung: int | str
     name: str
     text: str
 
 
-def mutants(rung: int) -> list[Mutant]:
+def mutants(rung: int | str) -> list[Mutant]:
     """All mutants of a rung's kernel."""
     text = find_rung(rung).path.read_text(encoding="utf-8")
     return [Mutant(rung, name, mutated) for name, mutated in _unlike(text, _changes(text))]

@@ -9,6 +9,7 @@ from helpers.cache import cache_directory
 from helpers.errors import ArgumentError, CompileError
 from helpers.kernel import emulate
 from helpers.mutants.mutate import Mutant
+from helpers.rungs import Rung, split_k
 from helpers.variants import save_text
 
 NOT_COMPILED, NOT_LAUNCHED, WRONG, SURVIVES = "does not compile", "is not launched", "wrong result", "survives"
@@ -17,18 +18,28 @@ SCHEDULES = (("lazy", 0), ("random", 1), ("eager", 0), ("random", 2), ("random",
 
 @dataclass(frozen=True)
 class Setting:
-    """A launch that mutants are tried on: (M, N, K), defines, and the SMs of the GPU that is played."""
+    """A launch that mutants are tried on: (M, N, K), defines, and the SMs of the GPU that is played.
+
+    rung: the variant of the kernel that is launched so; None: the rung itself.
+    """
 
     size: tuple[int, int, int]
     defines: Mapping[str, int] = field(default_factory=dict)
     sms: int = 132
+    rung: Rung | None = None
+
+
+def _split(size: tuple[int, int, int], *variant: int) -> Setting:
+    """A launch of a variant of the appendix."""
+    rung, defines = split_k(*variant)
+    return Setting(size, defines, rung=rung)
 
 
 # One tile whose ring is walked round several times, under all schedules; then, under two of them, several tiles that
 # the ends of the matrices cut off, and the parts of the kernel that other defines switch on. Two stages, so that a step
 # too early or too late meets another one.
 _RING = {"STAGES": 2}
-SETTINGS: Mapping[int, Sequence[Setting]] = {
+SETTINGS: Mapping[int | str, Sequence[Setting]] = {
     5: (Setting((128, 256, 320)), Setting((136, 264, 328))),
     6: (Setting((128, 128, 320)), Setting((136, 136, 328))),
     7: (Setting((128, 256, 320), _RING), Setting((136, 264, 328), _RING)),
@@ -41,6 +52,15 @@ SETTINGS: Mapping[int, Sequence[Setting]] = {
         Setting((264, 264, 328), {**_RING, "TMA_STORE": 0}, 2),
         Setting((264, 264, 328), {**_RING, "OVERLAP": 0}, 2),
         Setting((264, 264, 328), {**_RING, "RELEASE": 1}, 2),
+    ),
+    # Parts of three and four steps; both consumers, cut off; few rows; each width of wgmma; and no split.
+    "appendix_split_k": (
+        _split((64, 64, 640), 64, 64, 2, 3),
+        _split((200, 136, 328), 128, 128, 2, 2),
+        _split((9, 64, 320), 64, 64, 2, 2, 16),
+        _split((64, 192, 320), 64, 192, 2, 2),
+        _split((64, 256, 320), 64, 256, 2, 2),
+        _split((72, 72, 328), 64, 64, 2, 1),
     ),
 }
 
@@ -64,7 +84,7 @@ class Outcome:
 
 def tried(mutant: Mutant) -> Outcome:
     """Run a mutant until something is noticed, or to the end: what became of it."""
-    name = f"mutant_{mutant.rung:02}_{os.getpid()}"   # another process may try the same one
+    name = f"mutant_{mutant.rung}_{os.getpid()}"   # another process may try the same one
     file = save_text(mutant.text, name)
     try:
         return next(_findings(mutant, file), Outcome(mutant, SURVIVES))
@@ -79,7 +99,7 @@ def _findings(mutant: Mutant, file: Path) -> Iterator[Outcome]:
         for schedule, seed in SCHEDULES if number == 0 else SCHEDULES[:2]:
             try:
                 emulation = emulate(
-                    mutant.rung,
+                    setting.rung or mutant.rung,
                     setting.size,
                     schedule=schedule,
                     seed=seed,
