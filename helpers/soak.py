@@ -14,7 +14,7 @@ from pathlib import Path
 from helpers.bugs import BUGS, search
 from helpers.entry import Parser, guarded
 from helpers.kernel import emulate
-from helpers.rungs import RUNGS, Rung
+from helpers.rungs import APPENDIX, RUNGS, Rung, split_k
 
 RUNS, SEEDS = 1000, 20
 PROGRESS = 100     # runs from one line of progress to the next
@@ -32,6 +32,7 @@ VARIANTS: Mapping[int, tuple[Mapping[str, int], ...]] = {
     9: _RINGS,
     10: (*_RINGS, {"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}),
 }
+KERNELS: tuple[Rung, ...] = (*RUNGS, *APPENDIX)   # of the appendix any variant is drawn
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,31 @@ class Case:
 
 
 def case(number: int) -> Case:
-    """The case of a number: the rungs take turns."""
+    """The case of a number: the kernels take turns."""
     draw = random.Random(number)
-    rung = RUNGS[number % len(RUNGS)]
-    most = (MOST_TILES * rung.cluster, MOST_TILES, max(2 * rung.stages + 2, LEAST_K // rung.tile[2]))
+    rung, defines = _variant(draw, KERNELS[number % len(KERNELS)])
+    steps = max(2 * rung.stages + 2, LEAST_K // rung.tile[2], (rung.split or 0) * (2 * rung.stages + 1))
+    most = (MOST_TILES * rung.cluster, MOST_TILES, steps)
     lengths = [_length(draw, *limits) for limits in zip(rung.tile, rung.multiples, most, strict=True)]
+    if rung.most_rows is not None:
+        lengths[0] = draw.randint(1, rung.most_rows)
     return Case(
         number=number,
         rung=rung,
         entry=draw.choice((rung.entry, *rung.twins)),
         size=(lengths[0], lengths[1], lengths[2]),
         sms=rung.cluster * draw.randint(1, 3),
-        defines=draw.choice(VARIANTS.get(rung.number, ({},))),
+        defines=defines,
     )
+
+
+def _variant(draw: random.Random, rung: Rung) -> tuple[Rung, Mapping[str, int]]:
+    """A rung with defines for its file; of the appendix a tile, a ring, a split, and rows of A."""
+    if rung.split is None:
+        return rung, draw.choice(VARIANTS.get(rung.number, ({},)))
+    rows, columns = draw.choice((64, 128)), draw.choice((64, 128, 192, 256))
+    a_rows = draw.choice((None, draw.randrange(8, rows + 1, 8)))
+    return split_k(rows, columns, draw.randint(1, 4), draw.randint(1, 8), a_rows)
 
 
 def problem(case: Case, file: Path | None = None) -> str:
@@ -102,8 +115,8 @@ def missed(seeds: int) -> Iterator[str]:
 
 
 def _length(draw: random.Random, unit: int, multiple: int, most: int) -> int:
-    """Up to so many units, whole ones or, where the kernel takes it, less in the last one."""
-    whole = draw.randint(1, most) * unit
+    """Up to so many units, often few, whole ones or, where the kernel takes it, less in the last one."""
+    whole = draw.randint(1, draw.choice((most, most, most, 2))) * unit
     if multiple >= unit or draw.random() < 0.3:
         return whole
     return max(multiple, whole - draw.randrange(0, unit, multiple))

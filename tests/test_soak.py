@@ -23,7 +23,7 @@ def test_cases_cover_the_rungs_their_variants_and_odd_sizes():
         assert checked_size(drawn.rung, drawn.size) == drawn.size
     for rung in RUNGS:
         mine = [drawn for drawn in cases if drawn.rung == rung]
-        assert len(mine) == soak.RUNS // len(RUNGS)
+        assert len(mine) >= soak.RUNS // len(soak.KERNELS)
         assert {drawn.entry for drawn in mine} == {rung.entry, *rung.twins}
         settings = soak.VARIANTS.get(rung.number, ({},))
         assert len({str(drawn.defines) for drawn in mine}) == len(settings)
@@ -34,6 +34,21 @@ def test_cases_cover_the_rungs_their_variants_and_odd_sizes():
             assert is_ragged == (rung.multiples[axis] < rung.tile[axis])
         if rung.persistent:
             assert any(tiles_of(drawn) > drawn.sms for drawn in mine)   # CTAs that compute several
+
+
+def test_cases_cover_the_variants_of_the_appendix():
+    mine = [drawn for drawn in map(case, range(soak.RUNS)) if drawn.rung.split is not None]
+    assert len(mine) == soak.RUNS // len(soak.KERNELS)
+    assert {drawn.rung.split for drawn in mine} == set(range(1, 9))
+    assert {drawn.rung.tile[:2] for drawn in mine} == {(rows, n) for rows in (64, 128) for n in (64, 128, 192, 256)}
+    assert {drawn.rung.stages for drawn in mine} == {1, 2, 3, 4}
+    few = [drawn for drawn in mine if drawn.rung.most_rows is not None]
+    assert 20 < len(few) < len(mine) - 20 and any(drawn.size[0] == drawn.rung.most_rows for drawn in few)
+    for drawn in mine:
+        assert checked_size(drawn.rung, drawn.size) == drawn.size
+        assert {name: drawn.rung.constants[name] for name in drawn.defines} == drawn.defines
+    assert any(drawn.size[2] <= 64 * drawn.rung.split // 2 for drawn in mine), "CTAs without a step"
+    assert any(drawn.size[2] > 128 * drawn.rung.split * drawn.rung.stages for drawn in mine), "rings walked twice"
 
 
 def tiles_of(drawn: Case) -> int:

@@ -14,8 +14,8 @@ from mutations import damaged_bytes
 
 from helpers.errors import ArgumentError
 from helpers.kernel import emulate
-from helpers.rungs import KERNEL_DIR, ROOT, RUNGS, Rung
-from helpers.soak import VARIANTS, case, problem
+from helpers.rungs import APPENDIX, KERNEL_DIR, ROOT, RUNGS, Rung, split_k
+from helpers.soak import KERNELS, VARIANTS, case, problem
 
 FIRST = 100_000   # number of the first case: not one of those that `make soak` runs
 MOST_S = 240      # of a process: the emulator stops an endless loop after 120 s
@@ -51,7 +51,10 @@ def test_the_defines_are_those_of_the_files():
 
 @pytest.mark.compiler
 def test_random_shapes_and_schedules_are_right(fuzz):
-    """The defines of `make soak`; each combination that is new costs a compilation, so it is left to the next test."""
+    """The defines of `make soak`; each combination that is new costs a compilation, so it is left to the next test.
+
+    The appendix is an exception: a case of it has a variant of its own.
+    """
     found = [problem(case(number)) for number in range(FIRST, FIRST + 10 * fuzz)]
     assert [text for text in found if text] == []
 
@@ -70,13 +73,18 @@ def test_random_defines_are_right(fuzz):
     assert [text for text in found if text] == []
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+FEW_ROWS = split_k(64, 64, 2, 2, 16)[0]
+
+
+@pytest.mark.parametrize("rung", [*RUNGS, *APPENDIX, FEW_ROWS], ids=lambda rung: f"{rung.name} {rung.most_rows or ''}")
 def test_random_shapes_that_a_rung_does_not_take_are_refused(rung, fuzz):
     draw = random.Random(f"refused {rung.name}")
     for _ in range(30 * fuzz):
         size = [draw.choice((1, 7, 8, 64, 128, 256, 320, 1000)) * multiple for multiple in rung.multiples]
         axis = draw.randrange(3)
         wrong = [0, -1, -rung.multiples[axis], 2**31 - 1, 2**31, 2**40, 10**30, 1.5, 64.0, "64", None, True]
+        if axis == 0 and rung.most_rows is not None:
+            wrong += [rung.most_rows + 1, 70]
         if rung.multiples[axis] > 1:
             wrong += [1, rung.multiples[axis] + 1, 3 * rung.multiples[axis] - 1]
         size[axis] = draw.choice(wrong)
@@ -96,7 +104,7 @@ def test_a_ring_of_one_stage_is_too_short_for_rung_10():
 def run_file(rung: Rung, *more: str) -> tuple[int, str]:
     """Exit code and output of `emulate` in a process of its own, which a kernel could end."""
     done = subprocess.run(
-        [sys.executable, "-m", "helpers", "emulate", str(rung.number), *more],
+        [sys.executable, "-m", "helpers", "emulate", rung.handle, *more],
         cwd=ROOT, capture_output=True, text=True, errors="replace", timeout=MOST_S,
     )  # fmt: skip
     said = done.stdout + done.stderr
@@ -135,7 +143,7 @@ def test_damaged_kernel_files_are_refused_or_named(tmp_path, fuzz):
     (tmp_path / "hopper.cuh").write_bytes((KERNEL_DIR / "hopper.cuh").read_bytes())
     for number in range(3 * fuzz):
         draw = random.Random(f"kernel {number}")
-        rung = RUNGS[number % len(RUNGS)]
+        rung = KERNELS[number % len(KERNELS)]
         path = Path(tmp_path / f"{number}.cu")
         path.write_bytes(damaged_kernel(draw, rung))
         try:
