@@ -7,6 +7,7 @@ clusters have room. Where even the largest are more than SMs, rung 10 goes over 
 
 from dataclasses import dataclass, field
 
+from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
 from helpers.rungs import H200_SMS, Rung, find_rung, split_k
 
@@ -43,7 +44,7 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
     """
     for name, value in (("m", m), ("n", n), ("k", k), ("sms", sms)):
         require_integer(name, value, 1)
-    if m <= 64:
+    if m <= 64 and n <= MAX_GRID[1] * FEW_ROWS[0][1]:   # narrow tiles of more columns are more than a grid has
         tile = _smallest(FEW_ROWS, m, n, sms) or (64, 128, 8)
         return _split(tile, m, n, k, sms, "C has few rows, and reading B takes the time")
     if m <= 128:

@@ -1,10 +1,16 @@
 """Which kernel a shape gets."""
 
-import pytest
+import random
 
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+from helpers.arguments import MAX_SHARED_BYTES, check_launch, check_sizes
 from helpers.choice import choose, room
 from helpers.errors import ArgumentError
 from helpers.kernel import load
+from helpers.matmul import matmul
 from helpers.rungs import find_rung
 from helpers.shapes import SHAPES
 from helpers.verify import verify
@@ -24,6 +30,8 @@ EXPECTED = {
     (1536, 1536, 1536): (128, 192, 5, 1, 128),
     (129, 264, 4096): (64, 64, 8, 6, 64),
     (512, 512, 65536): (128, 128, 6, 6, 128),
+    (10, 8388480, 64): (64, 128, 8, 1, 16),
+    (10, 8388488, 64): (128, 256, 4, 1, 16),   # more columns than a grid has narrow tiles for
     (2048, 2048, 2048): None,
     (4096, 4096, 65536): None,
     (8192, 8192, 8192): None,
@@ -66,6 +74,49 @@ def test_what_is_chosen_is_right_on_the_emulator(size):
     found = choose(*size, sms=6)
     assert found.rung.split is not None
     assert verify(load(found.rung, "emulator", defines=found.defines), size).passed
+
+
+def test_what_is_chosen_can_be_launched_for_any_shape_that_matmul_takes():
+    draw = random.Random(4)
+    taken = []
+    for _ in range(4000):
+        ends = [draw.choice((64, 130, 512, 4096, 65536, 10**7, 2**31)) for _ in range(3)]
+        m, n, k = draw.randint(1, ends[0]), 8 * draw.randint(1, -(-ends[1] // 8)), 8 * draw.randint(1, -(-ends[2] // 8))
+        sms = draw.randint(1, 200)
+        found = choose(m, n, k, sms)
+        try:
+            check_sizes(find_rung(10), m, n, k)
+        except ArgumentError:   # matmul asks this first
+            continue
+        check_sizes(found.rung, m, n, k)
+        check_launch(found.rung.grid(m, n, sms), found.rung.block, found.rung.shared_bytes, MAX_SHARED_BYTES)
+        assert load(found.rung, "emulator", defines=found.defines).rung == found.rung
+        taken.append(found.name)
+    assert len(taken) > 2000 and len(set(taken)) > 20
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ((10_000_000, 8, 8), "A has 10,000,000 rows but 10_clusters takes M up to 8,388,480: split the product"),
+        ((8, 10_000_000, 8), "B has 10,000,000 columns but 10_clusters takes N up to 8,388,608: split the product"),
+    ],
+)
+def test_matrices_too_long_for_matmul_are_refused_in_a_sentence(size, words):
+    m, n, k = size
+    with pytest.raises(ArgumentError) as caught:
+        matmul(np.zeros((m, k), bfloat16), np.zeros((k, n), bfloat16))
+    assert str(caught.value).startswith(words)
+
+
+@pytest.mark.compiler
+def test_random_small_shapes_are_right_on_the_emulator():
+    draw = random.Random(5)
+    for _ in range(12):
+        m, n, k = draw.randint(1, 140), 8 * draw.randint(1, 40), 8 * draw.randint(1, 300)
+        found = choose(m, n, k, sms=draw.randint(1, 12))
+        outcome = verify(load(found.rung, "emulator", defines=found.defines), (m, n, k))
+        assert outcome.passed, f"{found.why} {outcome}"
 
 
 @pytest.mark.parametrize("shape", [(0, 8, 8), (8, -8, 8), (8, 8, 1.5), ("8", 8, 8), ([8], 8, 8), (8, 8, 8, None)])
