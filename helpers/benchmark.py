@@ -175,7 +175,7 @@ def recorded(
     if kernel.rung != find_rung(kernel.rung.handle):   # the same code, with its tiles in another order, say
         raise NoRecording(
             f"There is no recording of {kernel.rung.name} launched in another way than the course's: load it as "
-            f"load({kernel.rung.handle}), or measure it on a GPU."
+            f"load({kernel.rung.name!r}), or measure it on a GPU."
         )
     wanted = {"regime": regime, "entry": kernel.entry, "defines": kernel.defines, "directory": directory}
     found = find_record(kernel.rung, m, n, k, code_hash=kernel.code_hash, **wanted)

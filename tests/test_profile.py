@@ -229,6 +229,8 @@ def test_without_permission_the_recorded_counters_are_shown(monkeypatch, capsys,
     monkeypatch.setattr(profile, "find_profile", lambda *_: None)
     assert profile.main(["--rungs", "2"]) == 1
     assert capsys.readouterr().out == "02_smem_tiling: no counters are recorded\n"
+    assert profile.main(["--rungs", "appendix"]) == 1
+    assert capsys.readouterr().out == "appendix_split_k: no counters are recorded\n"
 
 
 def test_profiles_in_the_tree_are_valid_and_of_the_current_code():

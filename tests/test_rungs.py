@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from helpers.arguments import MAX_SHARED_BYTES, check_product, check_sizes
+from helpers.benchmark import recorded
 from helpers.cuda import compile_cubin
-from helpers.errors import ArgumentError, CompileError
+from helpers.errors import ArgumentError, CompileError, NoRecording
 from helpers.kernel import load
 from helpers.rungs import APPENDIX, RUNGS, Box, Rung, base_of, find_rung, split_k
 from helpers.tensor_map import UNIT, tensor_map
@@ -228,6 +229,14 @@ def test_defines_of_the_launch_are_taken(variant):
     rung, defines = split_k(*variant)
     assert load(rung, "emulator", defines=defines | {"MORE": "x"}).defines == defines | {"MORE": "x"}
     assert load(rung, "emulator", defines={name: str(value) for name, value in defines.items()}).rung == rung
+
+
+def test_a_variant_of_the_appendix_without_a_recording_is_said_in_a_sentence_that_can_be_typed():
+    rung, defines = split_k(64, 128, 4, 3, 16)
+    with pytest.raises(NoRecording, match=r"load it as load\('appendix_split_k'\), or measure it on a GPU"):
+        recorded(load(rung, "emulator", defines=defines), (8, 4096, 4096), "burst")
+    with pytest.raises(NoRecording, match="`python -m helpers bench appendix_split_k --size 8x4096x4096`"):
+        recorded(load("appendix", "emulator"), (8, 4096, 4096), "burst")
 
 
 def test_the_appendix_is_found_by_name_and_compiles_to_what_it_says():
