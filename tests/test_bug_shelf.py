@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from helpers.bugs import BUGS, VERIFY, Bug, bug, is_named, plant, search
+from helpers.bugs import BUGS, VERIFY, Bug, bug, is_named, plant, search, split_k
 from helpers.bugs.__main__ import main
+from helpers.bugs.find import PlantedBackend, planted_kernel, unchanged
 from helpers.bugs.table import DOCUMENT, document
 from helpers.emulator import Report
 from helpers.emulator.compiler import find_compiler
@@ -13,6 +14,7 @@ from helpers.emulator.protocol import REPORT_KINDS
 from helpers.errors import ArgumentError
 from helpers.kernel import emulate
 from helpers.rungs import APPENDIX, RUNGS, find_rung
+from helpers.verify import verify
 
 SCHEDULES = [("lazy", 0), ("random", 0), ("random", 1), ("random", 2)]   # `make soak` tries 20 seeds
 LEAST_BUGS = 30
@@ -34,6 +36,13 @@ def test_every_bug_is_named_whatever_the_schedule(planted):
         pytest.skip("this compiler does not fill variables that are never given a value: take g++ 12 or newer")
     findings = [search(planted, *schedule) for schedule in SCHEDULES]
     assert [str(finding) for finding in findings if not finding.named_by] == []
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("planted", split_k.BUGS, ids=lambda planted: planted.name)
+def test_the_default_sizes_of_the_verification_notice_what_is_wrong_with_a_split(planted):
+    outcome = verify(planted_kernel(planted, PlantedBackend(change=unchanged)))
+    assert not outcome.passed and outcome.reason
 
 
 @pytest.mark.compiler

@@ -11,7 +11,7 @@ from helpers.arrays import BFLOAT16, random_matrix
 from helpers.errors import ArgumentError
 from helpers.kernel import KernelFault
 from helpers.reference import as_float, error_bound
-from helpers.rungs import RUNGS, Rung, find_rung
+from helpers.rungs import APPENDIX, RUNGS, Rung, find_rung, split_k
 from helpers.verify import GUARD_BAND, check, default_sizes, run_once, verify, verify_all
 
 bf16 = ml_dtypes.bfloat16
@@ -283,7 +283,23 @@ def test_as_float_is_exact_for_every_bf16():
     assert same.all()
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("few", [8, 16, 40, 120])
+def test_default_sizes_of_a_rung_for_few_rows_keep_to_them(few):
+    sizes = default_sizes(split_k(128, 64, 2, 3, few)[0])
+    rows = {m for m, _, _ in sizes}
+    assert {1, few} <= rows and max(rows) == few and len(rows) > 3
+    assert any(m % 8 for m in rows) and len(set(sizes)) == len(sizes) > 8
+
+
+def test_default_sizes_of_a_split_leave_warps_without_rows_and_ctas_without_steps():
+    (appendix,) = APPENDIX
+    sizes = default_sizes(appendix)
+    assert {m % 64 for m, _, _ in sizes} >= {1, 17, 33, 49, 63}
+    steps = {-(-k // 64) for _, _, k in sizes}
+    assert min(steps) < appendix.split and any(count % appendix.split for count in steps if count > 8 * appendix.split)
+
+
+@pytest.mark.parametrize("rung", [*RUNGS, *APPENDIX], ids=lambda rung: rung.name)
 def test_default_sizes(rung):
     sizes = default_sizes(rung)
     rows, columns, depth = rung.tile

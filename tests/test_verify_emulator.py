@@ -7,7 +7,7 @@ import pytest
 
 from helpers.arrays import random_matrix
 from helpers.kernel import KernelFault, emulate, load
-from helpers.rungs import RUNGS, find_rung
+from helpers.rungs import APPENDIX, RUNGS, find_rung, split_k
 from helpers.verify import verify, verify_all
 
 pytestmark = pytest.mark.compiler
@@ -26,7 +26,7 @@ def spoiled(tmp_path, rung, *changes):
     return path
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", [*RUNGS, *APPENDIX], ids=lambda rung: rung.name)
 def test_rungs_pass_on_their_own_sizes_in_time(rung):
     for entry in (rung.entry, *rung.twins):
         kernel = load(rung, "emulator", entry=entry)
@@ -39,7 +39,7 @@ def test_rungs_pass_on_their_own_sizes_in_time(rung):
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 def test_rungs_pass_in_every_order(schedule):
-    for rung in RUNGS:
+    for rung in (*RUNGS, *APPENDIX):
         m, n, k = rung.multiples
         result = emulate(rung, (m, n, 2 * k), schedule=schedule, seed=3, counters=False)
         assert result.verification.passed, result.verification.reason
@@ -89,6 +89,25 @@ def test_mistakes_after_many_tiles_or_steps_are_rejected(tmp_path, rung, change)
     kernel = load(rung, "emulator", file=spoiled(tmp_path, rung, change))
     assert verify(kernel, find_rung(rung).tile).passed
     assert not verify(kernel).passed
+
+
+SPLIT = {
+    "a part begins late": ("first = steps * rank / SPLIT,", "first = steps * rank / SPLIT + 1,"),
+    "a part ends early": ("end = steps * (rank + 1) / SPLIT;", "end = first + steps / SPLIT;"),
+    "a part ends late": ("end = steps * (rank + 1) / SPLIT;", "end = (steps * (rank + 1) + SPLIT - 1) / SPLIT;"),
+    "K's last step left out": ("(K + BK - 1) / BK", "K / BK"),
+    "a parity that stays": ("parity ^= 1;", "parity ^= 0;"),
+    "17 rows a warp": ("thread / 32 * 16 < M", "thread / 32 * 17 < M"),
+    "a CTA's sums left out": ("for (int cta = 0; cta < SPLIT", "for (int cta = 1; cta < SPLIT"),
+    "blocks left out": ("block += 2 * SPLIT", "block += 2 * SPLIT + 2"),
+}
+
+
+@pytest.mark.parametrize("change", SPLIT.values(), ids=list(SPLIT))
+def test_mistakes_of_the_appendix_are_rejected_by_its_own_sizes(tmp_path, change):
+    rung, defines = split_k(64, 64, 2, 3, a_rows=40)
+    file = spoiled(tmp_path, "appendix_split_k", change)
+    assert not verify(load(rung, "emulator", defines=defines, file=file)).passed
 
 
 def test_call_raises_what_the_emulator_reports(tmp_path):
