@@ -1,14 +1,16 @@
 """Whether two recordings of the ladder agree: the ratio to cuBLAS, rung by rung, within two per cent.
 
-    python -m helpers.record --output helpers/records/nvidia-h200/second        on another machine, another day
-    python -m helpers.agreement                                                 the course's recording beside that one
+    python -m helpers.record --output helpers/records/nvidia-h200/second        on another machine
+    python -m helpers.agreement                                                 the second recording beside the third
+    python -m helpers.agreement helpers/records                                 the course's own beside the second
     python -m helpers.agreement FIRST SECOND                                    any two folders of recordings
 
 Speeds of two machines differ, since chips and their cooling do; the ratio of two kernels that ran in turn should not.
 That holds where both are limited by power, as all kernels on tensor cores are. Rungs on CUDA cores are not: they run at
 the maximum clock, and take the same time on every card. There cuBLAS alone carries the difference between two cards
 into the ratio, so such a rung agrees also by its own speed.
-The second recording lies in a folder of its own, below what helpers.records reads: no figure of the course is from it.
+They lie in folders of their own, below what helpers.records reads: no figure of the course is from them. The course's
+own card is faster than the other two, whose speeds are alike; its rungs are apart from theirs as much as cuBLAS is.
 """
 
 import argparse
@@ -26,6 +28,7 @@ from helpers.rungs import RUNGS, find_rung
 from helpers.tables import Column, line
 
 SECOND = RECORD_DIR / "nvidia-h200" / "second"
+THIRD = RECORD_DIR / "nvidia-h200" / "third"
 SIZES = (4096, 8192)
 LIMIT = 0.02
 COLUMNS = (
@@ -136,15 +139,17 @@ def row(pair: Pair) -> dict[str, object]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 1 if a rung does not agree."""
     parser = Parser(prog="python -m helpers.agreement", description="Compare two recordings of the ladder.")
-    parser.add_argument("first", nargs="?", type=Path, default=RECORD_DIR, help="default: helpers/records")
-    parser.add_argument("second", nargs="?", type=Path, default=SECOND, help=f"default: {display(SECOND)}")
+    parser.add_argument("first", nargs="?", type=Path, help=f"default: {display(SECOND)}")
+    parser.add_argument("second", nargs="?", type=Path, help=f"default: {display(SECOND)}, or the third without FIRST")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
     return guarded(lambda: _compare(parser.parse_args(arguments)))
 
 
 def _compare(options: argparse.Namespace) -> int:
-    found = pairs(options.first, options.second, options.sizes, options.regimes)
+    first = options.first or SECOND
+    second = options.second or (SECOND if options.first else THIRD)
+    found = pairs(first, second, options.sizes, options.regimes)
     for name, items in (
         ("first", [pair.first for pair in found]),
         ("second", [pair.second for pair in found if pair.second]),
