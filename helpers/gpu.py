@@ -18,6 +18,7 @@ from helpers.words import first_line
 
 NEEDED_DRIVER = 13000   # CUDA 13.0, as cuDriverGetVersion counts
 CUDA_ERRORS = ("CUDARuntimeError", "CUDADriverError")   # CuPy's, for what CUDA refuses
+UNAVAILABLE = ("cudaErrorDevicesUnavailable", "CUDA_ERROR_DEVICE_UNAVAILABLE")
 NO_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 STATIC_LIMIT = 48 * 1024   # more shared memory than this has to be asked for (CUDA C++ Programming Guide, 16.4)
 
@@ -256,10 +257,7 @@ def memory_for(what: str) -> Iterator[None]:
             raise out_of_memory(what, error) from None
         if type(error).__name__ != "CUDARuntimeError":
             raise
-        raise BackendError(
-            f"The GPU cannot be used for {what} ({first_line(error)}): see in `nvidia-smi` whether another process has "
-            "it to itself, or use the emulator."
-        ) from None
+        raise unavailable(what, error) from None
 
 
 def is_of_gpu(error: Exception) -> bool:
@@ -293,10 +291,20 @@ def out_of_memory(what: str, error: Exception) -> BackendError:
     )
 
 
+def unavailable(what: str, error: Exception) -> BackendError:
+    """CUDA refuses the GPU, as a sentence: another process has it to itself, or left no memory for a context."""
+    return BackendError(
+        f"The GPU cannot be used for {what} ({first_line(error)}): see in `nvidia-smi` whether another process has it to "
+        "itself or has taken its memory, or use the emulator."
+    )
+
+
 def driver_error(what: str, error: Exception) -> BackendError:
     """A driver's error as one sentence."""
     if is_of_gpu(error):
         return out_of_memory("this launch", error)
+    if any(word in str(error) for word in UNAVAILABLE):
+        return unavailable("this launch", error)
     text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return BackendError(f"{what} ({text}): run the kernel on the emulator to see where, then start Python anew.")
 

@@ -1,6 +1,7 @@
 """Where the GPU's memory does not suffice, one sentence says what was needed and what is free."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import cupy
@@ -133,9 +134,13 @@ def test_a_gpu_that_another_process_has_to_itself_is_said_in_a_sentence(monkeypa
     said = raised(lambda: random_matrix(64, 96, 0, "cuda"))
     assert said == (
         "The GPU cannot be used for a copy of a matrix of 64 x 96 (cudaErrorDevicesUnavailable: CUDA-capable "
-        "device(s) is/are busy or unavailable): see in `nvidia-smi` whether another process has it to itself, or use "
-        "the emulator."
+        "device(s) is/are busy or unavailable): see in `nvidia-smi` whether another process has it to itself or has taken "
+        "its memory, or use the emulator."
     )
+    of_launch = said.replace("a copy of a matrix of 64 x 96", "this launch")
+    assert raised(lambda: launch_function(busy, (1,), (1,), (), 0)) == of_launch
+    monkeypatch.setattr(cupy, "RawModule", busy)   # the first use of a GPU may be loading a kernel
+    assert raised(lambda: gpu.load_function(Path("spin.cubin"), "spin")) == of_launch
     with pytest.raises(RuntimeError, match="our own"), memory_for("a matrix"):
         raise RuntimeError("our own mistake")
 
