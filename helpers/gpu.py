@@ -294,8 +294,8 @@ def out_of_memory(what: str, error: Exception) -> BackendError:
 def unavailable(what: str, error: Exception) -> BackendError:
     """CUDA refuses the GPU, as a sentence: another process has it to itself, or left no memory for a context."""
     return BackendError(
-        f"The GPU cannot be used for {what} ({first_line(error)}): see in `nvidia-smi` whether another process has it to "
-        "itself or has taken its memory, or use the emulator."
+        f"The GPU cannot be used for {what} ({first_line(error)}): see in `nvidia-smi` whether another process has it "
+        "to itself or has taken its memory, or use the emulator."
     )
 
 

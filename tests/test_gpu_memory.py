@@ -134,8 +134,8 @@ def test_a_gpu_that_another_process_has_to_itself_is_said_in_a_sentence(monkeypa
     said = raised(lambda: random_matrix(64, 96, 0, "cuda"))
     assert said == (
         "The GPU cannot be used for a copy of a matrix of 64 x 96 (cudaErrorDevicesUnavailable: CUDA-capable "
-        "device(s) is/are busy or unavailable): see in `nvidia-smi` whether another process has it to itself or has taken "
-        "its memory, or use the emulator."
+        "device(s) is/are busy or unavailable): see in `nvidia-smi` whether another process has it to itself or has "
+        "taken its memory, or use the emulator."
     )
     of_launch = said.replace("a copy of a matrix of 64 x 96", "this launch")
     assert raised(lambda: launch_function(busy, (1,), (1,), (), 0)) == of_launch
