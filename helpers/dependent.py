@@ -9,6 +9,7 @@ Synchronization"). Hopper and newer.
 
 import ctypes
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,16 @@ class DependentLaunch:
         self._driver, self._config, self._owner = driver, config, function
         self._function = driver.CUfunction(function.kernel.ptr)
         self._parameters = Parameters(arguments)
+        self._lock = Lock()
 
     def __call__(self) -> None:
         """Queue it on CuPy's current stream. Raises CUDADriverError if the driver refuses it."""
         import cupy
 
         driver = self._driver
-        self._config.hStream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
-        (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._parameters.address, 0)
+        stream = driver.CUstream(cupy.cuda.get_current_stream().ptr)
+        with self._lock:   # another thread may launch it on a stream of its own
+            self._config.hStream = stream
+            (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._parameters.address, 0)
         if status != driver.CUresult.CUDA_SUCCESS:
             raise CUDADriverError(status.name)

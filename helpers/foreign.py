@@ -31,6 +31,24 @@ def is_own(value: Any) -> bool:
     return isinstance(value, np.ndarray) or is_device_array(value)
 
 
+def address(array: Any) -> int:
+    """Where the first element of a CuPy array or a tensor lies."""
+    return array.data_ptr() if is_tensor(array) else array.data.ptr
+
+
+def signature(value: Any) -> tuple[Any, ...] | None:
+    """All that decides whether a matrix on the GPU suits, and what is launched for it; None for other values.
+
+    Two arrays with equal ones lie at the same place in the same form.
+    """
+    if is_tensor(value) and value.device.type == "cuda" and value.layout == sys.modules["torch"].strided:
+        gradient = value.requires_grad and sys.modules["torch"].is_grad_enabled()
+        return value.data_ptr(), value.shape, value.stride(), value.dtype, gradient
+    if is_device_array(value):
+        return value.data.ptr, value.shape, value.strides, value.dtype.name
+    return None
+
+
 def backend_of(name: str, value: Any) -> str:
     """The backend in whose memory an array lies: `"cuda"` or `"emulator"`.
 

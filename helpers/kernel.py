@@ -258,6 +258,13 @@ class Kernel:
 
     def planned(self, A: Any, B: Any, out: Any) -> Callable[[], None]:
         """What `prepared` makes, of arguments that have been checked already."""
+        return partial(_launch_of, (A, B, out), self.addressed(A, B, out))
+
+    def addressed(self, A: Any, B: Any, out: Any) -> Callable[[], None]:
+        """The same by the arrays' addresses: a dependent launch then keeps none of them alive.
+
+        It serves whatever arrays of these shapes lie there when it is called.
+        """
         require_integer("sms", self.sms, 1)
         plan = plan_launch(self.rung, A, B, out, self.sms, self._orders)
         check_launch(plan.grid, plan.block, plan.shared_bytes, self._implementation.shared_limit)
@@ -267,9 +274,8 @@ class Kernel:
             launch = self._implementation.prepared(
                 self._compiled, plan.grid, plan.block, arguments, plan.shared_bytes
             )
-        else:
-            launch = partial(self._launch, plan.grid, plan.block, passed, plan.shared_bytes)
-        return partial(_launch_of, (A, B, out), launch)
+            return partial(_launch_of, (self._orders,), launch)
+        return partial(self._launch, plan.grid, plan.block, passed, plan.shared_bytes)
 
     def launch(
         self, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Any], shared_bytes: int = 0
@@ -293,8 +299,8 @@ class Kernel:
             raise KernelFault(fault_sentence(self, self.run), self.run)
 
 
-def _launch_of(arrays: tuple[Any, ...], launch: Callable[[], None]) -> None:
-    """Launch; the arrays stay as long as this is bound to them, since a tensor map holds but their addresses."""
+def _launch_of(kept: tuple[Any, ...], launch: Callable[[], None]) -> None:
+    """Launch; what is kept stays alive as long as this is bound to it, since the launch holds but addresses."""
     launch()
 
 

@@ -82,7 +82,7 @@ def test_a_kernel_is_loaded_once_for_all_shapes(monkeypatch):
 
     def load(rung, backend, defines):
         loads.append((rung.name, backend, defines))
-        return SimpleNamespace(planned=lambda A, B, out: lambda: None)
+        return SimpleNamespace(addressed=lambda A, B, out: lambda: None)
 
     module._loaded.cache_clear()
     monkeypatch.setattr(module, "load", load)
@@ -211,6 +211,9 @@ class Tensor:
         self.free = state.get("free", True)
 
     shape = property(lambda self: self.array.shape)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
 
     def detach(self):
         return Tensor(self.array, self.device.type, self.device.index)
@@ -427,8 +430,9 @@ def card(monkeypatch):
             events.append(f"launch on {current[-1].ptr}")
             host(out)[...] = product(host(A), host(B))
 
-        return SimpleNamespace(planned=lambda *arrays: lambda: launch(*arrays))
+        return SimpleNamespace(addressed=lambda *arrays: lambda: launch(*arrays))
 
+    module._launches.cache_clear()   # what lay at an address in another test lies there no more
     current.append(Stream(0))
     monkeypatch.setattr(gpu, "probe", lambda: Probe(H200))
     for user in (module, import_module("helpers.arguments")):
@@ -503,6 +507,44 @@ def test_a_third_library_gets_a_cupy_array_that_is_finished(card):
     out = Foreign(c)
     assert matmul(card.array(a), card.array(b), out) is out and np.array_equal(c, product(a, b))
     assert card.events[-2:] == ["launch on 0", "wait"]
+
+
+def test_matrices_that_lie_where_checked_ones_lay_are_only_launched(card, torch, monkeypatch):
+    """Checking takes the CPU longer than a small product the GPU."""
+    a, b, c = matrix(seed=1), matrix(seed=2), empty_matrix(8, 8, "emulator")
+    checks = []
+    real = module._checked
+    monkeypatch.setattr(module, "_checked", lambda *given: checks.append(1) or real(*given))
+    for _ in range(3):   # new objects each time, which lie in the same place
+        assert np.array_equal(matmul(card.tensor(a), card.tensor(b), card.tensor(c)).array, product(a, b))
+        assert matmul(card.array(a), card.array(b), card.array(c)) is not None
+    assert len(checks) == 2 and len(torch.changed) == 3
+    card.events.clear()
+    torch.stream = 7
+    matmul(card.tensor(a), card.tensor(b), card.tensor(c))
+    assert card.events == ["launch on 7"], "on the stream of this call"
+    a[...] = matrix(seed=3)
+    assert np.array_equal(matmul(card.tensor(a), card.tensor(b), card.tensor(c)).array, product(a, b))
+    assert len(checks) == 2
+
+
+def test_what_lies_there_in_another_form_is_checked_anew(card, torch):
+    a, b = matrix(seed=1), matrix(seed=2)
+    matmul(card.array(a), card.array(b))
+    matmul(card.tensor(a), card.tensor(b))
+    assert sentence_of(card.array(a.T), card.array(b)).endswith("pass cupy.ascontiguousarray(A).")
+    assert sentence_of(card.array(a.reshape(4, 16)), card.array(b)).startswith("B has shape (8, 8)")
+    assert sentence_of(card.tensor(a, requires_grad=True), card.tensor(b)).startswith("A requires a gradient")
+    assert sentence_of(card.tensor(a, dtype="torch.float16"), card.tensor(b)).startswith("A has dtype torch.float16")
+    assert sentence_of(card.array(a), card.array(b), card.array(a)).startswith("out shares memory with A")
+    assert sentence_of(card.array(a), card.array(b), backend="emulator").endswith("pass cupy.asnumpy(A).")
+
+
+def test_results_are_remembered_up_to_a_number(card):
+    a, b = card.array(matrix(seed=1)), card.array(matrix(seed=2))
+    kept = [matmul(a, b) for _ in range(3 * module.MOST_RESULTS)]
+    assert len({C.data.ptr for C in kept}) == len(kept)
+    assert 0 < len(module._known([a, b], "auto")) <= module.MOST_RESULTS
 
 
 def test_arrays_in_two_memories_are_refused_with_what_to_type(card, torch):
