@@ -14,7 +14,7 @@ Every sample is kept. The headline is the ratio: per round cuBLAS's time over th
 95% interval by order statistics (helpers.intervals). Method is part of the figure, so it stands in the measurement.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -276,7 +276,7 @@ def _measured_together(
     if disturbance:
         extra["disturbed"] = True   # helpers.record measures it again
     return [
-        _measurement(kernel, size, regime, result, extra, notes)
+        measurement_of(kernel, size, regime, result, extra, notes)
         for kernel, result in zip(kernels, results, strict=True)
     ]
 
@@ -286,7 +286,7 @@ def _contender(kernel: Kernel, A: Any, B: Any) -> Contender:
     return Contender(f"{kernel.rung.name}.{kernel.entry}", kernel.prepared(A, B, C), C)
 
 
-def _measurement(
+def measurement_of(
     kernel: Kernel,
     size: tuple[int, int, int],
     regime: str,
@@ -294,6 +294,10 @@ def _measurement(
     method: Mapping[str, Any],
     notes: tuple[str, ...],
 ) -> Measurement:
+    """What the rounds gave of a kernel, with all that was true of it and of the GPU meanwhile.
+
+    method: added to the rounds' own. notes: what is to be said besides; why NVML's values are missing comes after it.
+    """
     m, n, k = size
     power, temperature, reasons, missing = summarize(result.telemetry)
     clocks = [clock for clock in result.samples.kernel_clock_mhz if clock is not None]
@@ -348,16 +352,14 @@ def burst_together(
         spin_ms = max(spin_ms, spin_for(warm.queue_ms))
     series = [_Series() for _ in everyone]
     queue_ms, hidden = [0.0] * len(everyone), [True] * len(everyone)
-    turns = list(enumerate(everyone))
-    for index in range(rounds):
-        for who, launch in turns if index % 2 == 0 else turns[::-1]:
-            burst = timer.burst(launch, launches[who], rest_s, spin_ms)
-            series[who].ms.append((burst.ms,))
-            series[who].clocks.append(burst.sm_clock_mhz)
-            series[who].telemetry.append(burst.telemetry)
-            queue_ms[who] = max(queue_ms[who], burst.queue_ms)
-            # queued before the last one's turn
-            hidden[who] &= burst.queue_ms < spin_ms + (launches[who] - 1) * burst.ms
+    for who in in_turn(len(everyone), rounds):
+        burst = timer.burst(everyone[who], launches[who], rest_s, spin_ms)
+        series[who].ms.append((burst.ms,))
+        series[who].clocks.append(burst.sm_clock_mhz)
+        series[who].telemetry.append(burst.telemetry)
+        queue_ms[who] = max(queue_ms[who], burst.queue_ms)
+        # queued before the last one's turn
+        hidden[who] &= burst.queue_ms < spin_ms + (launches[who] - 1) * burst.ms
     return [
         _rounds(
             series[who],
@@ -381,19 +383,13 @@ def sustained_together(
 ) -> list[Rounds]:
     """Turns of back-to-back launches, the order swapped each round. A sample is the mean of a chunk of about 50 ms."""
     everyone = (*kernels, cublas)
-    chunk = []
-    for launch in everyone:
-        timer.burst(launch, 1, 0.0, SPIN_MS)
-        chunk.append(chunk_launches(timer.burst(launch, 1, 0.0, SPIN_MS).ms))
-    drop_s = min(DROP_S, turn_s / 3)
+    chunk = [warm_chunk(timer, launch) for launch in everyone]
     series = [_Series() for _ in everyone]
-    turns = list(enumerate(everyone))
-    for index in range(rounds):
-        for who, launch in turns if index % 2 == 0 else turns[::-1]:
-            turn = timer.turn(launch, turn_s, drop_s, chunk[who])
-            series[who].ms.append(turn.samples_ms)
-            series[who].clocks.append(median(turn.clocks_mhz) if turn.clocks_mhz else None)
-            series[who].telemetry.extend(turn.telemetry)
+    for who in in_turn(len(everyone), rounds):
+        turn = timer.turn(everyone[who], turn_s, dropped_s(turn_s), chunk[who])
+        series[who].ms.append(turn.samples_ms)
+        series[who].clocks.append(median(turn.clocks_mhz) if turn.clocks_mhz else None)
+        series[who].telemetry.extend(turn.telemetry)
     return [
         _rounds(
             series[who],
@@ -401,7 +397,7 @@ def sustained_together(
             {
                 "rounds": rounds,
                 "turn_s": turn_s,
-                "dropped_s": drop_s,
+                "dropped_s": dropped_s(turn_s),
                 "kernel_launches_per_sample": chunk[who],
                 "cublas_launches_per_sample": chunk[-1],
                 "launched_as": "a CUDA graph per sample",
@@ -409,6 +405,12 @@ def sustained_together(
         )
         for who in range(len(kernels))
     ]
+
+
+def in_turn(count: int, rounds: int) -> Iterator[int]:
+    """Whose turn it is, from 0, in so many rounds of so many contenders: the order is swapped each round."""
+    for index in range(rounds):
+        yield from range(count) if index % 2 == 0 else reversed(range(count))
 
 
 def launch_count(ms: float) -> int:
@@ -419,6 +421,17 @@ def launch_count(ms: float) -> int:
 def chunk_launches(ms: float) -> int:
     """Launches of a sample of a turn for a kernel of `ms` milliseconds: about 50 ms of them, at least one."""
     return max(1, round(CHUNK_MS / ms))
+
+
+def warm_chunk(timer: Timer, launch: Launch) -> int:
+    """Launches of a sample of a turn, by what one takes that is not the first."""
+    timer.burst(launch, 1, 0.0, SPIN_MS)
+    return chunk_launches(timer.burst(launch, 1, 0.0, SPIN_MS).ms)
+
+
+def dropped_s(turn_s: float) -> float:
+    """Seconds at the beginning of a turn that do not count."""
+    return min(DROP_S, turn_s / 3)
 
 
 def warm_turn(timer: Timer, launch: Launch, ms: float, seconds: float, begin: Callable[[], None]) -> Turn:

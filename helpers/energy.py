@@ -29,15 +29,15 @@ import numpy as np
 from helpers import device
 from helpers.arrays import empty_matrix
 from helpers.benchmark import (
-    DROP_S,
-    SPIN_MS,
     Bench,
     Contender,
     check_options,
-    chunk_launches,
+    dropped_s,
+    in_turn,
     launch_first,
     require_right,
     toolkit,
+    warm_chunk,
 )
 from helpers.checks import require_integer
 from helpers.device import Device, Telemetry
@@ -230,14 +230,11 @@ def _measure_size(bench: Bench, kernels: Sequence[Kernel], n: int, rounds: int, 
         chunks = []
         for contender in contenders:
             launch_first(contender, A, B)
-            bench.timer.burst(contender.launch, 1, 0.0, SPIN_MS)
-            chunks.append(chunk_launches(bench.timer.burst(contender.launch, 1, 0.0, SPIN_MS).ms))
+            chunks.append(warm_chunk(bench.timer, contender.launch))
         turns: list[list[EnergyTurn]] = [[] for _ in contenders]
-        everyone = list(enumerate(contenders))
-        for index in range(rounds):
-            for who, contender in everyone if index % 2 == 0 else everyone[::-1]:
-                turn = bench.timer.turn(contender.launch, turn_s, dropped_s(turn_s), chunks[who])
-                turns[who].append(turn_energy(turn, dropped_s(turn_s)))
+        for who in in_turn(len(contenders), rounds):
+            turn = bench.timer.turn(contenders[who].launch, turn_s, dropped_s(turn_s), chunks[who])
+            turns[who].append(turn_energy(turn, dropped_s(turn_s)))
         for contender in contenders:
             require_right(contender, A, B, "after it was timed")
     finally:
@@ -247,11 +244,6 @@ def _measure_size(bench: Bench, kernels: Sequence[Kernel], n: int, rounds: int, 
         Energy(contender.name, code_hash, n, tuple(found))
         for contender, code_hash, found in zip(contenders, hashes, turns, strict=True)
     ]
-
-
-def dropped_s(turn_s: float) -> float:
-    """Seconds at the beginning of a turn that do not count."""
-    return min(DROP_S, turn_s / 3)
 
 
 def turn_energy(turn: Turn, drop_s: float) -> EnergyTurn:
