@@ -12,7 +12,7 @@ takes no minutes. Every copy of every contender's C is checked, before it is tim
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,19 @@ from helpers.benchmark import (
     SPIN_MS,
     Bench,
     Contender,
+    Rounds,
     burst_together,
     launch_count,
     launch_first,
+    measurement_of,
     require_right,
-    summarize,
-    toolkit,
 )
 from helpers.choice import Choice
 from helpers.errors import BackendError
 from helpers.intervals import median
 from helpers.kernel import Kernel
 from helpers.models.machine import H200
-from helpers.records import Measurement, Samples
+from helpers.records import Samples
 from helpers.shape_records import Proposal, ShapeSpeed, product_bytes, work_of
 from helpers.timing import Launch, Timer
 from helpers.verify import FILLING
@@ -154,104 +154,111 @@ def measure_shape(
     info = device.require_device("Shapes can only be measured on a GPU")
     if not info.l2_bytes:
         raise BackendError(f"The size of L2 of {info.name} is not known: update the driver.")
+    rotation = Rotation(copies_for(*size, info.l2_bytes), group_for(*size))
     with bench.alone():
-        return _measured(bench, kernel, choice, size, pool, rounds, info, notes)
-
-
-def _measured(
-    bench: Bench,
-    kernel: Kernel,
-    choice: Choice,
-    size: tuple[int, int, int],
-    pool: Any,
-    rounds: int,
-    info: device.Device,
-    notes: tuple[str, ...],
-) -> ShapeSpeed:
-    m, n, k = size
-    rotation = Rotation(copies_for(m, n, k, info.l2_bytes), group_for(m, n, k))
-    A, B = cut(pool, m, k, 0), cut(pool, k, n, m * k)
-    operands = [(A, B), *((A.copy(), B.copy()) for _ in range(rotation.copies - 1))]
-
-    def rotated(name: str, prepare: Callable[[Any, Any, Any], Launch]) -> Rotated:
-        outputs = tuple(empty_matrix(m, n, "cuda") for _ in operands)
-        launches = tuple(prepare(A, B, C) for (A, B), C in zip(operands, outputs, strict=True))
-        found = Rotated(name, launches, outputs)
-        found.launch_first(operands)
-        return found
-
-    ours = rotated(choice.name, kernel.prepared)
-    trial_C = empty_matrix(m, n, "cuda")
-    plans = bench.cublas.plans(A, B, trial_C, PROPOSALS)
-    try:
-        trials = [_trial(bench.timer, rotation, [plan.on(A, B, trial_C) for A, B in operands]) for plan in plans]
-        fastest = trials.index(min(trials))
-        theirs = {place: rotated(f"cuBLAS's proposal {place}", plans[place].on) for place in sorted({0, fastest})}
-        contenders = [ours, *theirs.values()]
-        right = [contender.outputs[0].copy() for contender in contenders]
-        launches = [rotation.launch(contender.launches, bench.timer) for contender in contenders]
-        rest_s = rest_for(min(trials) * rotation.group)
-        results = burst_together(bench.timer, launches[:-1], launches[-1], rounds, rest_s)
-        for contender, C in zip(contenders, right, strict=True):
-            contender.require_right(operands, C, "after it was timed")
-        algorithms = [dict(plan.algorithm) for plan in plans]
-    finally:
-        for plan in plans:
-            plan.close()
-
-    def single(series: Sequence[Sequence[float]]) -> tuple[float, ...]:
-        return tuple(samples[0] / rotation.group for samples in series)
-
-    times = [single(result.samples.kernel_ms) for result in results] + [single(results[0].samples.cublas_ms)]
-    clocks = [result.samples.kernel_clock_mhz for result in results] + [results[0].samples.cublas_clock_mhz]
-    turns = dict(zip(theirs, times[1:], strict=True))
-    compared = min(turns, key=lambda place: median(turns[place]))
-    ours_result = results[0]
-    method = dict(ours_result.method) | {
+        operands = _operands(pool, size, rotation.copies)
+        ours = _rotated(choice.name, kernel.prepared, operands)
+        trial_C = empty_matrix(*size[:2], "cuda")
+        plans = bench.cublas.plans(*operands[0], trial_C, PROPOSALS)
+        try:
+            trials = [_trial(bench.timer, rotation, [plan.on(A, B, trial_C) for A, B in operands]) for plan in plans]
+            places = sorted({0, trials.index(min(trials))})
+            theirs = [_rotated(f"cuBLAS's proposal {place}", plans[place].on, operands) for place in places]
+            results = _in_turn(bench.timer, rotation, [ours, *theirs], operands, rounds, min(trials))
+            algorithms = [dict(plan.algorithm) for plan in plans]
+        finally:
+            for plan in plans:
+                plan.close()
+    own, *others = _by_contender(results, rotation.group)
+    turns = dict(zip(places, others, strict=True))
+    compared = min(turns, key=lambda place: median(turns[place].ms))
+    found = replace(
+        results[0],
+        samples=Samples(
+            tuple((ms,) for ms in own.ms), tuple((ms,) for ms in turns[compared].ms), own.clocks_mhz,
+            turns[compared].clocks_mhz,
+        ),
+    )
+    method = {
+        "kernel_launches": own.launches,
+        "cublas_launches": turns[compared].launches,
+        "longest_queue_ms": max(result.method["longest_queue_ms"] for result in results),
         "launches_hidden": all(result.method["launches_hidden"] for result in results),
         "launches_in_a_graph": rotation.group,
         "copies": rotation.copies,
-        "copied_bytes": rotation.copies * product_bytes(m, n, k),
+        "copied_bytes": rotation.copies * product_bytes(*size),
         "inputs": "N(0,1)",
         "pool_values": int(pool.size),
         "seed": 0,
     }
-    for key in ("kernel_launches", "cublas_launches"):
-        method[key] *= rotation.group
-    power, temperature, reasons, missing = summarize(ours_result.telemetry)
-    known = [clock for clock in clocks[0] if clock is not None]
-    measurement = Measurement(
-        rung=kernel.rung.name,
-        entry=kernel.entry,
-        code_hash=kernel.code_hash,
-        defines=kernel.defines,
-        dtype="bfloat16",
-        device=info,
-        toolkit=toolkit(),
-        m=m,
-        n=n,
-        k=k,
-        regime="burst",
-        method=method,
-        samples=Samples(
-            tuple((ms,) for ms in times[0]), tuple((ms,) for ms in turns[compared]), clocks[0],
-            clocks[1 + list(theirs).index(compared)],
-        ),
-        sm_clock_mhz=median(known) if known else None,
-        power_w=power,
-        temperature_c=temperature,
-        throttle_reasons=reasons,
-        date=device.now(),
-        notes=(*notes, *missing),
-        source="live",
-    )
     proposals = tuple(
-        Proposal(place, trial, algorithm, turns.get(place, ()))
+        Proposal(place, trial, algorithm, turns[place].ms if place in turns else ())
         for place, (trial, algorithm) in enumerate(zip(trials, algorithms, strict=True))
     )
-    return ShapeSpeed(
-        measurement, choice.name, choice.why, work_of(kernel, m, n), compared, proposals
-    )
+    measurement = measurement_of(kernel, size, "burst", found, method, notes)
+    return ShapeSpeed(measurement, choice.name, choice.why, work_of(kernel, *size[:2]), compared, proposals)
+
+
+def _operands(pool: Any, size: tuple[int, int, int], copies: int) -> list[tuple[Any, Any]]:
+    """A and B of a shape, with values of their own, and as many copies of both as there are to be."""
+    m, n, k = size
+    A, B = cut(pool, m, k, 0), cut(pool, k, n, m * k)
+    return [(A, B), *((A.copy(), B.copy()) for _ in range(copies - 1))]
+
+
+def _rotated(
+    name: str, prepare: Callable[[Any, Any, Any], Launch], operands: Sequence[tuple[Any, Any]]
+) -> Rotated:
+    """A contender that has run once on each of the copies. prepare: makes a launch of A, B and C.
+
+    Raises BenchmarkRefused if a result is wrong.
+    """
+    outputs = tuple(empty_matrix(A.shape[0], B.shape[1], "cuda") for A, B in operands)
+    launches = tuple(prepare(A, B, C) for (A, B), C in zip(operands, outputs, strict=True))
+    found = Rotated(name, launches, outputs)
+    found.launch_first(operands)
+    return found
+
+
+def _in_turn(
+    timer: Timer,
+    rotation: Rotation,
+    contenders: Sequence[Rotated],
+    operands: Sequence[tuple[Any, Any]],
+    rounds: int,
+    trial_ms: float,
+) -> list[Rounds]:
+    """The rounds, of groups of launches; their results are checked again. trial_ms: what a launch takes, roughly.
+
+    As of `burst_together`: a result for each contender but the last, which stands as cuBLAS in all of them.
+    """
+    right = [contender.outputs[0].copy() for contender in contenders]
+    *others, last = [rotation.launch(contender.launches, timer) for contender in contenders]
+    results = burst_together(timer, others, last, rounds, rest_for(trial_ms * rotation.group))
+    for contender, C in zip(contenders, right, strict=True):
+        contender.require_right(operands, C, "after it was timed")
+    return results
+
+
+@dataclass(frozen=True)
+class _Series:
+    """Of one contender, by round: milliseconds of a launch, and the SM clock. launches: of a burst."""
+
+    ms: tuple[float, ...]
+    clocks_mhz: tuple[float | None, ...]
+    launches: int
+
+
+def _by_contender(results: Sequence[Rounds], group: int) -> list[_Series]:
+    """What `_in_turn` gave, for each contender, by single launches. group: launches that were queued in one."""
+    last = results[0]
+    found = [
+        *((item.samples.kernel_ms, item.samples.kernel_clock_mhz, item.method["kernel_launches"]) for item in results),
+        (last.samples.cublas_ms, last.samples.cublas_clock_mhz, last.method["cublas_launches"]),
+    ]
+    return [
+        _Series(tuple(samples[0] / group for samples in ms), clocks, count * group) for ms, clocks, count in found
+    ]
 
 
 def _trial(timer: Timer, rotation: Rotation, launches: Sequence[Launch]) -> float:

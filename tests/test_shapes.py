@@ -4,10 +4,12 @@ import json
 import re
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from fake_timer import FakeTimer
 from picture_checks import require_legible
 
@@ -126,7 +128,8 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setattr(rotation, "empty_matrix", lambda rows, columns, _: empty_matrix(rows, columns, "emulator"))
     monkeypatch.setattr("helpers.gpu.synchronize", lambda: None)
     monkeypatch.setattr(rotation.device, "device_info", lambda: replace(H200, l2_bytes=20_000))
-    monkeypatch.setattr(rotation, "toolkit", lambda: {"nvrtc": "13.0", "cublas": "13.1.0", "cupy": "14.2.0"})
+    toolkit = {"nvrtc": "13.0", "cublas": "13.1.0", "cupy": "14.2.0"}
+    monkeypatch.setattr(import_module("helpers.benchmark"), "toolkit", lambda: toolkit)   # not the function of that name
 
 
 POOL = random_matrix(1, 1009, 0, "emulator")
@@ -262,6 +265,25 @@ def test_the_first_proposal_alone_if_it_is_the_fastest(on_the_cpu) -> None:
     found, bench = measured(cublas_ms=(0.01, 0.02))
     assert {name for name, _, rest, _ in bench.timer.calls if rest} == {"ours", 0}
     assert found.compared == 0 and [len(item.ms) for item in found.proposals] == [3, 0]
+
+
+def test_what_is_said_of_cublas_is_of_the_proposal_that_is_compared(on_the_cpu, monkeypatch) -> None:
+    """The first of the list, which was slower when all were tried, and faster in its turns."""
+    monkeypatch.setattr(rotation, "group_for", lambda m, n, k: 1)
+    bench = bench_of(2.0, (4.0, 3.0))
+    burst = bench.timer.burst
+
+    def swapped(launch, launches, rest_s, spin_ms):
+        bench.timer.each |= {0: 3.0, 1: 4.0} if rest_s else {}
+        return burst(launch, launches, rest_s, spin_ms)
+
+    bench.timer.burst = swapped
+    found = measure_shape(bench, kernel_of(bench), ALL, (40, 64, 128), POOL, 2)
+    assert found.compared == 0 and found.measurement.cublas_ms == (3.0, 3.0)
+    counts = {name: count for name, count, rest, _ in bench.timer.calls if rest}
+    method = found.measurement.method
+    assert (counts[0], counts[1]) == (10, 13)
+    assert (method["kernel_launches"], method["cublas_launches"]) == (counts["ours"], counts[0])
 
 
 def test_long_launches_are_not_grouped_and_get_a_rest(on_the_cpu, monkeypatch) -> None:
@@ -549,3 +571,13 @@ def test_marks_lie_where_the_ratios_are() -> None:
     (axes,) = ratio_chart({"Both": shapes}).axes
     marks = [(line.get_marker(), *line.get_xdata()) for line in axes.lines if line.get_marker() in "oD"]
     assert marks == [("o", pytest.approx(0.9)), ("D", pytest.approx(0.9)), ("o", pytest.approx(1.05))]
+
+
+def test_names_of_the_last_marks_do_not_lie_on_the_line_of_cublas() -> None:
+    """Beside a long scale a name on the left of the last mark would cross the 1, among the other marks."""
+    shapes = group(("no power of two", 0.02, 0.0121), ("among", 0.02, 0.0187), ("a row more than a tile", 0.02, 0.0218))
+    picture = ratio_chart({"Ragged": shapes})
+    (axes,) = picture.axes
+    renderer = picture.canvas.get_renderer()
+    (box,) = [Text.get_window_extent(text, renderer) for text in axes.texts if "a row more" in text.get_text()]
+    assert axes.transData.transform((1.09, 0))[0] < box.x0 and box.x1 < axes.get_window_extent(renderer).x1
