@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
 from fake_timer import FakeTimer
+from matplotlib.text import Text
 from picture_checks import require_legible
 
 from helpers import rotation, shapes
@@ -129,7 +129,7 @@ def on_the_cpu(monkeypatch):
     monkeypatch.setattr("helpers.gpu.synchronize", lambda: None)
     monkeypatch.setattr(rotation.device, "device_info", lambda: replace(H200, l2_bytes=20_000))
     toolkit = {"nvrtc": "13.0", "cublas": "13.1.0", "cupy": "14.2.0"}
-    monkeypatch.setattr(import_module("helpers.benchmark"), "toolkit", lambda: toolkit)   # not the function of that name
+    monkeypatch.setattr(import_module("helpers.benchmark"), "toolkit", lambda: toolkit)   # the module, not the function
 
 
 POOL = random_matrix(1, 1009, 0, "emulator")
