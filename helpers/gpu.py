@@ -182,8 +182,7 @@ def most_clusters(function: Any, ctas: int, threads: int, shared: int) -> int:
     """
     from cuda.bindings import driver
 
-    if shared > STATIC_LIMIT:
-        function.max_dynamic_shared_size_bytes = shared
+    _allow_shared(function, shared)
     size = driver.CUlaunchAttribute()
     size.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
     dims = size.value.clusterDim
@@ -199,24 +198,21 @@ def most_clusters(function: Any, ctas: int, threads: int, shared: int) -> int:
     return count
 
 
-def launch_function(
-    function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int, dependent: bool = False
-) -> None:
-    """Queue one launch on CuPy's current stream. Raises BackendError if the driver refuses it.
-
-    dependent: as a programmatic dependent launch, see helpers.dependent.
-    """
-    prepared_launch(function, grid, block, arguments, shared, dependent)()
+def launch_function(function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int) -> None:
+    """Queue one launch on CuPy's current stream. Raises BackendError if the driver refuses it."""
+    prepared_launch(function, grid, block, arguments, shared)()
 
 
 def prepared_launch(
     function: Any, grid: Sequence[int], block: Sequence[int], arguments: tuple, shared: int, dependent: bool = False
 ) -> Callable[[], None]:
-    """The same as a function of no arguments, to be called as often as needed."""
+    """The same as a function of no arguments, to be called as often as needed.
+
+    dependent: as a programmatic dependent launch, see helpers.dependent.
+    """
     grid, block = tuple(grid), tuple(block)
     try:
-        if shared > STATIC_LIMIT:
-            function.max_dynamic_shared_size_bytes = shared
+        _allow_shared(function, shared)
         if dependent:
             queue = DependentLaunch(function, grid, block, arguments, shared)
         else:
@@ -231,6 +227,12 @@ def prepared_launch(
             raise driver_error("The GPU refused the launch", error) from None
 
     return launch
+
+
+def _allow_shared(function: Any, shared: int) -> None:
+    """Ask for so many bytes of dynamic shared memory where a function does not have them by itself."""
+    if shared > STATIC_LIMIT:
+        function.max_dynamic_shared_size_bytes = shared
 
 
 def synchronize() -> None:

@@ -12,7 +12,7 @@ All of it follows from the fields of the rung.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from helpers.arrays import namespace
+from helpers.arrays import current_device, namespace
 from helpers.errors import ArgumentError
 from helpers.rungs import Box, Rung
 from helpers.tensor_map import tensor_map
@@ -47,7 +47,7 @@ class TileOrders:
 
     def get(self, order: str, m_tiles: int, n_tiles: int) -> Any:
         """The order of that name for so many tiles: an int32 array of m | n << 16."""
-        key = (order, m_tiles, n_tiles, _current_device(self._backend))
+        key = (order, m_tiles, n_tiles, current_device(self._backend))
         if key not in self._lists:
             self._lists[key] = _uploaded(packed(tile_order(order, m_tiles, n_tiles)), self._backend)
         return self._lists[key]
@@ -73,10 +73,6 @@ def _mapped(matrix: Any, box: Box | None) -> Any:
     if box is None:
         return matrix
     return tensor_map(matrix, (box.columns, box.rows), box.swizzle, box.l2_promotion)
-
-
-def _current_device(backend: str) -> int:
-    return namespace(backend).cuda.Device().id if backend == "cuda" else 0
 
 
 def _uploaded(values: Any, backend: str) -> Any:

@@ -87,7 +87,7 @@ def launched(monkeypatch):
         monkeypatch.setitem(sys.modules, "cupy", stream)
         monkeypatch.setattr(driver, "cuLaunchKernelEx", fake.launch)
         array = SimpleNamespace(data=SimpleNamespace(ptr=4096))
-        gpu.launch_function(function, (6, 2), (384,), (array, np.int32(9)), shared, dependent=True)
+        gpu.prepared_launch(function, (6, 2), (384,), (array, np.int32(9)), shared, dependent=True)()
         return fake, function
 
     return launch
