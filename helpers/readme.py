@@ -7,6 +7,7 @@ A table stands between two lines, `<!-- NAME: written by python -m helpers.readm
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -208,7 +209,24 @@ def _provenance(used: Sequence[Measurement]) -> str:
         f"TFLOP/s, bf16 in and out, fp32 accumulation, M = N = K. Recorded on {' and '.join(devices)}, {span}, in "
         "bursts with cuBLAS in turn on the same arrays; beside each figure the median of the per-round ratios with its "
         "95% interval. Published figures are of other GPUs, and not all of bf16: compare them with that in mind."
+        + "".join(f" {sentence}" for sentence in _apart(used))
     )
+
+
+def _apart(used: Sequence[Measurement]) -> list[str]:
+    """A sentence for each figure that was not measured in the rounds of most others of its size."""
+    sentences = []
+    for n in sorted({record.n for record in used}):
+        column = [record for record in used if record.n == n]
+        counts = Counter(record.samples.cublas_ms for record in column)
+        shared = max(column, key=lambda record: counts[record.samples.cublas_ms])
+        sentences += [
+            f"{record.rung} at {n} was measured in other rounds than most, where cuBLAS read "
+            f"{rounded(record.cublas_tflops)} and not {rounded(shared.cublas_tflops)}: compare its ratio."
+            for record in column
+            if counts[shared.samples.cublas_ms] > 1 and record.samples.cublas_ms != shared.samples.cublas_ms
+        ]
+    return sentences
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -14,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from helpers import readme
-from helpers.records import RECORD_DIR
+from helpers.records import RECORD_DIR, Samples, find_record
 from helpers.rungs import KERNEL_DIR, NOTEBOOK_DIR, ROOT, RUNGS
 
 MAX_BYTES = 1_000_000
@@ -321,6 +322,20 @@ def test_a_damaged_record_does_not_drop_its_row_from_the_readme(tmp_path, monkey
         assert readme.main(arguments) == 1
         assert "01_coalescing_4096_burst.json is not valid JSON" in capsys.readouterr().err
     assert file.read_bytes() == before
+
+
+def test_a_figure_of_other_rounds_is_told_apart():
+    """It stands in a column with figures of another hour, perhaps of another card."""
+    found = [find_record(number, 4096, 4096, 4096) for number in range(1, 6)]
+    alone = replace(found[0], samples=Samples(found[0].samples.kernel_ms, ((0.25,), (0.25,), (0.25,))))
+    together = [replace(item, samples=Samples(item.samples.kernel_ms, ((0.2,), (0.2,), (0.2,)))) for item in found[1:]]
+    assert "other rounds" not in readme._provenance(together) and "other rounds" not in readme._provenance([alone])
+    said = readme._provenance([*together, alone])
+    assert said.endswith(
+        "with that in mind. 01_coalescing at 4096 was measured in other rounds than most, where cuBLAS read 550 and "
+        "not 687: compare its ratio."
+    )
+    assert said.count("other rounds") == 1
 
 
 def test_readme_without_markers_is_refused(tmp_path, capsys):
