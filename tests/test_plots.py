@@ -112,12 +112,12 @@ PICTURES = {   # name: (draws it, what its alt text must say)
     "bounds, twin": (lambda: bound_bars(predict(1, entry="matmul_uncoalesced")), ["0.507"]),
     "bounds, rung 3": (lambda: bound_bars(predict(3), 29.9), ["54% of the lowest bound"]),
     "ladder": (lambda: ladder(ALL, 770, 989.4),
-               ["10 clusters 814 (live, 1.09 times", "published: 764 TFLOP/s, H100 SXM, N=4096"]),
+               ["10 clusters 814 (live; live: 1.09 times", "published: 764 TFLOP/s, H100 SXM, N=4096"]),
     "ladder, start": (lambda: ladder(points("published") + points("recorded", rungs=RUNGS[:4]), 770, 989.4),
-                      ["3 register tiling 29.9 (recorded, 4.04 times", "4 swizzling 38 (published"]),
+                      ["3 register tiling 29.9 (recorded; recorded: 4.04 times", "4 swizzling 38 (published"]),
     "ladder, live after recorded": (   # one kind over the same kind: here both rungs have a recording
         lambda: ladder(points("recorded", rungs=RUNGS[:5]) + points("live", 1.01, RUNGS[4:5]), 770, 989.4),
-        ["4 swizzling 38.4 (live, 1.27 times the rung before)"],
+        ["4 swizzling 38.4 (live; recorded: 1.27 times the rung before)"],
     ),
     "ladder, cuBLAS below the target": (lambda: ladder(ALL, 700, 989.4), ["cuBLAS in the same run 700"]),
     "ladder, a short summit": (lambda: ladder(points("live", rungs=RUNGS[6:8]), 1200), ["7 pipelining 700 (live"]),
@@ -188,7 +188,29 @@ def test_leaders_that_cross_a_line_are_found(end, crossed):
 def test_ladder_compares_like_with_like():
     picture = ladder(points("published", 0.5, RUNGS[:3]) + points("recorded", 1, RUNGS[3:4]), target=None)
     assert "3 register tiling 29.9 (recorded)" in picture.alt   # no factor: rung 2 is only published
-    assert "2 smem tiling 3.7 (published, 1.25 times" in picture.alt
+    assert "2 smem tiling 3.7 (published; published: 1.25 times" in picture.alt
+
+
+def test_ladder_gives_what_is_live_a_star():
+    """Else 764 over 775 would seem to be a factor of 1.03: that of two recordings."""
+    picture = ladder(points("recorded", rungs=RUNGS[:9]) + points("live", 0.9, RUNGS[7:9]))
+    written = [text.get_text() for text in picture.axes[0].texts]
+    assert [text for text in written if text.startswith("★")] == ["★630", "★632", "★x 1.00"]
+    assert {"420", "x 9.55", "x 1.67"} < set(written)
+
+
+@pytest.mark.parametrize("factor", [0.93, 0.96, 0.98, 1.0])
+def test_names_of_the_summits_lines_keep_clear_of_marks(factor):
+    rungs = [(6, 698), (7, 761), (8, 775), (9, 796), (10, 828)]   # rung 7 where the target's name begins, below it
+    picture = ladder(points("published", 0.9) + points("recorded", rungs=rungs) + points("live", factor, rungs), 777)
+    inset = picture.axes[1]
+    renderer = picture.canvas.get_renderer()
+    names = [text.get_window_extent(renderer) for text in inset.texts if ":" in text.get_text()]
+    lines = [line for line in inset.lines if line.get_marker() in ("o", "D", "*")]
+    marks = [inset.transData.transform(line.get_xydata()) for line in lines]
+    frame = inset.get_window_extent(renderer)
+    assert len(names) == 2 and all(frame.x0 < box.x0 and box.x1 < frame.x1 and box.y1 < frame.y1 for box in names)
+    assert not any(box.padded(9).contains(*mark) for box in names for mark in np.concatenate(marks))
 
 
 def test_ladder_marks_rungs_without_a_figure_of_ours_as_faint():

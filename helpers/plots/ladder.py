@@ -1,9 +1,11 @@
 """The growth plot: TFLOP/s of the ten rungs, published, recorded and live, on a log scale."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.text import Annotation, Text
 
 from helpers.errors import ArgumentError
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
@@ -66,7 +68,8 @@ def ladder(
     labels: what the three kinds are in the legend, for example `{"recorded": "recorded: H200, 2026-11-29, N=4096"}`.
     The figure written at a rung is the live one, else the recorded one, else the published one. The factor under it
     compares the rung with the one before: two figures of one kind, live if both are there, else recorded, else
-    published. Near the top a log scale hides what matters, so an inset shows the last rungs once more, linearly.
+    published. What is live has a star, so that nobody divides two written figures of different kinds. Near the top a
+    log scale hides what matters, so an inset shows the last rungs once more, linearly.
     """
     first = TWIN if any(point.rung_number == TWIN for point in points) else 1
     places = {number: number - first for number in range(first, len(RUNG_NAMES) + 1)}
@@ -105,15 +108,15 @@ def _best(points: Sequence[LadderPoint], number: int) -> LadderPoint | None:
     return None
 
 
-def _factor(points: Sequence[LadderPoint], number: int) -> float | None:
-    """A rung's figure over that of the rung before, both of the best kind that both have; None if there is none."""
+def _factor(points: Sequence[LadderPoint], number: int) -> tuple[float, str] | None:
+    """A rung's figure over that of the rung before, both of the best kind that both have, and this kind."""
     for kind in reversed(KINDS):
         mine, before = (
             [point.tflops for point in points if (point.rung_number, point.kind) == (rung, kind)]
             for rung in (number, number - 1)
         )
         if mine and before:
-            return mine[-1] / before[-1]
+            return mine[-1] / before[-1], kind
     return None
 
 
@@ -148,7 +151,7 @@ def _draw_summit(
     if len(measured) < 2 or not lines:
         return
     low, high = min([*measured, *lines]), max([*measured, *lines])
-    low, high = low - 0.14 * (high - low), high + 0.16 * (high - low)
+    low, high = low - 0.14 * (high - low), high + 0.24 * (high - low)
     left, right = places[SUMMIT] - 0.5, len(places) - 0.5
     frame, (begin, end) = axes.get_position(), axes.get_xlim()
     scale = frame.width / (end - begin)
@@ -162,15 +165,65 @@ def _draw_summit(
         inside = [point for point in points
                   if point.kind == kind and point.rung_number >= SUMMIT and low <= point.tflops <= high]
         _draw_kind(inset, inside, places, kind, "")
+    corner = inset.text(right - 0.08, low + 0.03 * (high - low), "linear scale", ha="right", va="bottom",
+                        fontsize=10.5, fontstyle="italic")
+    taken = [*_taken(inset, points, places, lines), (_corners(corner), 10)]
     for name, line, other in (("cuBLAS, same run", cublas, target), ("published", target, cublas)):
         if line:
-            shift = 6 if line >= (other or 0) else -5
-            inset.annotate(
-                f"{name}: {line:,.0f}", (left + 0.08, line), (0, shift), textcoords="offset points", zorder=7,
-                va="bottom" if shift > 0 else "top", fontsize=10.5,
-            )
-    inset.text(right - 0.08, low + 0.03 * (high - low), "linear scale", ha="right", va="bottom", fontsize=10.5,
-               fontstyle="italic")
+            text = _name_line(inset, f"{name}: {line:,.0f}", line, line >= (other or 0), taken)
+            taken.append((_corners(text), 10))
+
+
+def _taken(
+    axes: Axes, points: Sequence[LadderPoint], places: Mapping[int, int], lines: Sequence[float]
+) -> Iterator[tuple[np.ndarray, int]]:
+    """What a name should not cover: corners of boxes, pixels (2, 2), and how bad each is.
+
+    That is the lines from side to side, the marks, and the ways from mark to mark in small pieces.
+    """
+    pixel = axes.figure.dpi / 72
+    for line in lines:
+        left, right = axes.transData.transform([(x, line) for x in axes.get_xlim()])
+        yield np.array([left - pixel, right + pixel]), 10
+    for kind, (shift, *_) in _MARKS.items():
+        marks = {point.rung_number: axes.transData.transform((places[point.rung_number] + shift, point.tflops))
+                 for point in points if point.kind == kind and point.rung_number >= SUMMIT}
+        for number, mark in marks.items():
+            yield np.array([mark - 8 * pixel, mark + 8 * pixel]), 100
+            for part in np.linspace(0, 1, 33):
+                middle = mark + part * (marks.get(number + 1, mark) - mark)
+                yield np.array([middle - 3 * pixel, middle + 3 * pixel]), 1
+
+
+def _corners(text: Text) -> np.ndarray:
+    """Where a text lies: lower left and upper right, pixels (2, 2)."""
+    return np.array(text.get_window_extent(text.figure.canvas.get_renderer()))
+
+
+def _name_line(axes: Axes, name: str, line: float, above: bool, taken: Sequence[tuple[np.ndarray, int]]) -> Annotation:
+    """Write a line's name beside it where it covers least of what is taken, as far on the left as may be.
+
+    above: the side that is better, all else being equal.
+    """
+    left, right = axes.get_xlim()
+    boxes, weights = np.array([box for box, _ in taken]), np.array([weight for _, weight in taken])
+    text = axes.annotate(name, (left, line), (0, 0), textcoords="offset points", zorder=7, fontsize=10.5)
+    frame, costs = np.array(axes.get_window_extent()), {}
+    for up in (above, not above):
+        for x in np.arange(left + 0.08, right, 0.1):
+            _put(text, x, up)
+            low, high = _corners(text)
+            if (frame[0] < low).all() and (high < frame[1]).all():
+                costs[x, up] = weights[((low < boxes[:, 1]) & (boxes[:, 0] < high)).all(axis=1)].sum()
+    _put(text, *min(costs, key=costs.__getitem__, default=(left + 0.08, above)))
+    return text
+
+
+def _put(text: Annotation, x: float, up: bool) -> None:
+    """Place a line's name from x on, above or below the line."""
+    text.xy = (x, text.xy[1])
+    text.xyann = (0, 6 if up else -5)
+    text.set_va("bottom" if up else "top")
 
 
 def _draw_kind(axes: Axes, points: Sequence[LadderPoint], places: Mapping[int, int], kind: str, label: str) -> None:
@@ -205,7 +258,7 @@ def _write_figures(axes: Axes, points, best, places: Mapping[int, int], lines: S
         crossed = any(y + 6 * pixel < line < y + 26 * pixel for line in line_ys)
         faint = point.kind == "published"
         axes.annotate(
-            f"{point.tflops:.3g}" if point.tflops < 1000 else f"{point.tflops:.0f}",
+            _starred(f"{point.tflops:.3g}" if point.tflops < 1000 else f"{point.tflops:.0f}", point.kind),
             (x, bottom if crossed else top), (0, -11 if crossed else 9), textcoords="offset points",
             ha="center", va="top" if crossed else "bottom", zorder=6,
             fontweight="normal" if faint else "bold", fontstyle="italic" if faint else "normal",
@@ -228,8 +281,14 @@ def _write_axis(axes: Axes, places: Mapping[int, int], best, factors: Mapping[in
         y = -0.025 if x % 2 == 0 else -0.085
         axes.text(x, y, name, ha="center", va="top", transform=down, fontweight=weight, color=color)
         if factors[number]:
-            text = f"x {_factor_digits(factors[number])}"
+            factor, kind = factors[number]
+            text = _starred(f"x {_factor_digits(factor)}", kind)
             axes.text(x, 0.025, text, ha="center", va="bottom", transform=down, color=INK if mine else GREY, zorder=6)
+
+
+def _starred(text: str, kind: str) -> str:
+    """A figure as it is written: a live one has the star of its mark."""
+    return f"\N{BLACK STAR}{text}" if kind == "live" else text
 
 
 def _factor_digits(factor: float) -> str:
@@ -244,7 +303,10 @@ def _alt(title: str, best, factors, cublas: float | None, dense_peak: float | No
         if point is None:
             continue
         name = "1 uncoalesced" if number == TWIN else f"{number} {RUNG_NAMES[number - 1]}"
-        factor = f", {_factor_digits(factors[number])} times the rung before" if factors[number] else ""
+        factor = ""
+        if factors[number]:
+            times, kind = factors[number]
+            factor = f"; {kind}: {_factor_digits(times)} times the rung before"
         parts.append(f"{name} {point.tflops:.3g} ({point.kind}{factor})")
     lines = [
         f"cuBLAS in the same run {cublas:.0f}" if cublas else "",

@@ -6,9 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from helpers.intervals import Interval
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, Picture, new_picture, style
-from helpers.rungs import LADDER, find_rung
+from helpers.rungs import RUNGS
 from helpers.shape_records import ShapeSpeed
 from helpers.typed import typed
 from helpers.words import plural
@@ -16,10 +15,11 @@ from helpers.words import plural
 _ROW, _GAP = 0.115, 3.2          # inches; rows between two groups
 _LEAST = 3                       # rows that a group takes, for the words beside it
 _HEAD, _FOOT = 1.02, 0.68        # inches
+_NAME, _AWAY = 10, 7             # points: the size of a name, and how far from its mark it stands
 NOTHING = "no recording"
 _MARKS = {   # told apart by form and lightness
     True: ("appendix_split_k", "D", SKY, 4.6),
-    False: (find_rung(LADDER).name, "o", NAVY, 4.8),
+    False: (RUNGS[-1].name, "o", NAVY, 4.8),
 }
 
 
@@ -43,7 +43,7 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
         axes = picture.add_axes((0.215, _FOOT / height, 0.755, _ROW * rows / height))
         axes.set_ylim(rows, 0)
         axes.axvline(1, color=INK, lw=1.2, zorder=1)
-        _limit(axes, [speed.measurement.ratio_interval for shapes in found.values() for _, speed in shapes])
+        _limit(axes, list(found.values()))
         top = 0.0
         for name, shapes in found.items():
             size = max(_LEAST, len(shapes))
@@ -63,18 +63,34 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
     return picture
 
 
-def _limit(axes: Axes, intervals: Sequence[Interval]) -> None:
-    """Set the limits so that all intervals are within the axes."""
+def _limit(axes: Axes, groups: Sequence[Sequence[tuple[str, ShapeSpeed]]]) -> None:
+    """Set the limits so that all intervals are within the axes, and the names of the groups' last marks beside them."""
+    intervals = [speed.measurement.ratio_interval for shapes in groups for _, speed in shapes]
     low, high = min(1.0, *(item.low for item in intervals)), max(1.0, *(item.high for item in intervals))
     margin = max(0.04 * (high - low), 0.005)
-    axes.set_xlim(low - margin, high + 4 * margin)   # on the right there is room for most names
+    low, high = low - margin, high + 4 * margin
+    renderer = axes.figure.canvas.get_renderer()
+    width = axes.get_window_extent(renderer).width
+    gap = (_AWAY + 3) * axes.figure.dpi / 72
+    for shapes in groups:
+        text = axes.text(0, 0, _words(*shapes[-1]), fontsize=_NAME)
+        share = (Text.get_window_extent(text, renderer).width + gap) / width
+        text.remove()
+        if len(shapes) > 1 and share < 0.5:   # a longer name may stand on the other side
+            end = max(speed.measurement.ratio_interval.high for _, speed in shapes[-2:])
+            high = max(high, low + (end - low) / (1 - share))
+    axes.set_xlim(low, high)
+
+
+def _words(name: str, speed: ShapeSpeed) -> str:
+    return f"{name}: {speed.measurement.ratio:.3f}"
 
 
 def _draw_group(axes: Axes, shapes: Sequence[tuple[str, ShapeSpeed]], first: float) -> None:
     """Draw a group's marks from row `first` on, and the names of the outermost two."""
     for row, (_, speed) in enumerate(shapes):
         interval = speed.measurement.ratio_interval
-        _, mark, color, size = _MARKS[speed.measurement.rung != find_rung(LADDER).name]
+        _, mark, color, size = _MARKS[speed.measurement.rung != RUNGS[-1].name]
         axes.plot([interval.low, interval.high], [first + row] * 2, color=GREY, lw=1.4, zorder=2)
         axes.plot(speed.measurement.ratio, first + row, mark, ms=size, color=color, mec=INK, mew=0.6, zorder=5)
     _label(axes, shapes[0], shapes[:2], first, outwards="right")
@@ -89,19 +105,19 @@ def _label(
 
     outwards: the text's alignment there. near: whose intervals it keeps clear of there.
     """
-    name, speed = item
-    own = speed.measurement.ratio_interval
+    own = item[1].measurement.ratio_interval
     intervals = [other.measurement.ratio_interval for _, other in near]
     if outwards == "right":
         places = {"right": min(found.low for found in intervals), "left": own.high}
     else:
         places = {"left": max(found.high for found in intervals), "right": own.low}
+    aside = 4 if outwards == "right" else -4   # above the first mark, below the last: no other is there
     renderer = axes.figure.canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
     for side, x in places.items():
         text = axes.annotate(
-            f"{name}: {speed.measurement.ratio:.3f}", (x, row), (-7 if side == "right" else 7, 0),
-            textcoords="offset points", ha=side, va="center", fontsize=10,
+            _words(*item), (x, row), (-_AWAY if side == "right" else _AWAY, 0 if side == outwards else aside),
+            textcoords="offset points", ha=side, va="center", fontsize=_NAME,
             bbox={"boxstyle": "round,pad=0.05", "facecolor": CARD, "edgecolor": "none"}, zorder=4,
         )
         text.update_positions(renderer)

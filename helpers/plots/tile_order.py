@@ -127,7 +127,7 @@ def _panels(shapes: Sequence[tuple[int, int]], heading: str, margin: float = 0.0
                   for rows, columns in shapes)
     panel = min(room * tallest, 4.0)
     lines = 0.22 if margin else 0.0
-    height = _HEAD + lines + panel + _FOOT + (0.26 if margin else 0.0)
+    height = _HEAD + lines + panel + _FOOT + (0.36 if margin else 0.0)
     picture = new_picture(width, height)
     picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
     axes = []
