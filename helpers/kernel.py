@@ -34,7 +34,7 @@ from helpers.cuda import (
 )
 from helpers.errors import ArgumentError, CourseError
 from helpers.launches import TileOrders, plan_launch
-from helpers.rungs import APPENDIX, H200_SMS, Rung, find_rung
+from helpers.rungs import H200_SMS, Rung, find_rung
 from helpers.tables import counter_table
 
 if TYPE_CHECKING:
@@ -438,13 +438,11 @@ def _kernel(
 
 def _check_constants(rung: Rung, defines: Mapping[str, str | int]) -> None:
     """Raises ArgumentError if the file would be compiled for another launch than the rung's: `Rung.constants`."""
-    as_it_is = next((other.constants for other in APPENDIX if other.name == rung.name), {})
-    given = {**as_it_is, **defines}
-    if "TILE_M" in defines and "A_ROWS" not in defines and "A_ROWS" in rung.constants:   # the file's own default
-        given["A_ROWS"] = defines["TILE_M"]
+    given = {**rung.defaults, **defines}
     for name, value in rung.constants.items():
-        if str(given[name]) != str(value):
+        found = given.get(given[name], given[name])   # a value may be another define's name
+        if str(found) != str(value):
             raise ArgumentError(
-                f"defines make {name} {given[name]}, but {rung.name} is launched for {value}: give both from one call, "
+                f"defines make {name} {found}, but {rung.name} is launched for {value}: give both from one call, "
                 "rung, defines = split_k(...) of helpers.rungs."
             )

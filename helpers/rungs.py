@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helpers.checks import is_integer, require_integer
 from helpers.errors import ArgumentError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -14,7 +15,6 @@ KERNEL_DIR = ROOT / "kernels"
 NOTEBOOK_DIR = ROOT / "notebooks"
 
 
-LADDER = 10      # rungs; what has a higher number is an appendix
 H200_SMS = 132   # streaming multiprocessors of an H200 and of an H100 SXM
 
 
@@ -48,7 +48,7 @@ class Maps:
 class Rung:
     """One kernel of the ladder.
 
-    number, name, title: `3`, `"03_register_tiling"`, `"Register tiling"`.
+    number, name, title: `3`, `"03_register_tiling"`, `"Register tiling"`. An appendix has the number behind the last.
     entry: the `extern "C"` function that is measured; `twins` are further ones in the same file.
     tile: (rows, columns, depth) of C's tile per CTA and of one step along K.
     block: threads per CTA. grid: (ceil(N / columns), ceil(M / rows)), unless `order` is given.
@@ -67,6 +67,7 @@ class Rung:
     None: a CTA goes through all of K.
     most_rows: M is at most so many, where the kernel loads no more of A; None: any.
     constants: what the file's defines must be for this launch, by name; `load` refuses others.
+    defaults: what the file takes for these where none is given; a text is the name of another define.
     base: the name of the kernel that its changes are told from; None: the rung before.
     ablations: defines that take a part of the kernel away; they are recorded beside it.
     `helpers.launches` says what arguments follow from this.
@@ -94,6 +95,7 @@ class Rung:
     split: int | None = None
     most_rows: int | None = None
     constants: dict[str, int] = field(default_factory=dict, hash=False)
+    defaults: dict[str, int | str] = field(default_factory=dict, hash=False)
     base: str | None = None
     ablations: tuple[dict[str, int], ...] = field(default=(), hash=False)
 
@@ -110,7 +112,7 @@ class Rung:
     @property
     def handle(self) -> str:
         """How a reader names it: by its number, or the appendix by its name."""
-        return str(self.number) if self.number <= LADDER else self.name
+        return str(self.number) if self.number <= len(RUNGS) else self.name
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Tiles of an M x N result along M and N; those of a cluster count as one."""
@@ -279,6 +281,9 @@ RUNGS: tuple[Rung, ...] = (
 )
 
 
+SPLIT_K_DEFAULTS: dict[str, int | str] = {"TILE_M": 64, "TILE_N": 128, "STAGES": 4, "SPLIT": 4, "A_ROWS": "TILE_M"}
+
+
 def split_k(
     rows: int, columns: int, stages: int, split: int, a_rows: int | None = None
 ) -> tuple[Rung, dict[str, int]]:
@@ -293,10 +298,9 @@ def split_k(
         ("split", split, range(1, 9)),
         ("a_rows", rows if a_rows is None else a_rows, range(8, 129, 8)),
     ):
-        if isinstance(value, bool) or not isinstance(value, int) or value not in known:
+        if not is_integer(value) or value not in known:
             raise ArgumentError(f"{name} is {value!r}: it must be one of {', '.join(map(str, known))}.")
-    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
-        raise ArgumentError(f"stages is {stages!r}: it must be an integer of at least 1.")
+    require_integer("stages", stages, 1)
     loaded = rows if a_rows is None else a_rows
     if loaded > rows:
         raise ArgumentError(f"a_rows is {a_rows}: the tile has {rows} rows; give {rows} at most.")
@@ -305,7 +309,7 @@ def split_k(
     ring = _ring_bytes(tile, stages, barriers=0)
     defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
     rung = Rung(
-        number=11,
+        number=len(RUNGS) + 1,
         name="appendix_split_k",
         title="Split K",
         idea="the CTAs of a cluster divide K and add up what they have",
@@ -321,6 +325,7 @@ def split_k(
         split=split,
         most_rows=loaded if loaded < rows else None,
         constants=defines | {"A_ROWS": loaded},
+        defaults=SPLIT_K_DEFAULTS,
         base="07_pipelining",
     )
     return rung, defines if a_rows is None else defines | {"A_ROWS": a_rows}

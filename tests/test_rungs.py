@@ -239,10 +239,18 @@ def test_a_variant_of_the_appendix_without_a_recording_is_said_in_a_sentence_tha
         recorded(load("appendix", "emulator"), (8, 4096, 4096), "burst")
 
 
-def test_the_appendix_is_found_by_name_and_compiles_to_what_it_says():
+def test_the_defaults_of_the_appendix_are_those_of_its_file():
+    (appendix,) = APPENDIX
+    found = re.findall(r"^#ifndef (\w+).*\n#define \1 (\w+)$", appendix.path.read_text(encoding="utf-8"), re.M)
+    assert dict(found) == {name: str(value) for name, value in appendix.defaults.items()}
+    assert set(appendix.constants) == set(appendix.defaults)
+
+
+def test_the_appendix_is_found_by_name():
     (appendix,) = APPENDIX
     assert find_rung("appendix") is find_rung("appendix_split_k") is appendix
     assert load("appendix", "emulator").rung is appendix and appendix.handle == "appendix_split_k"
+    assert [rung.handle for rung in RUNGS] == [str(rung.number) for rung in RUNGS]
     assert base_of(appendix) is find_rung(7) and base_of(find_rung(10)) is find_rung(9)
     assert base_of(find_rung(1)) is None
     assert appendix.path.read_text(encoding="utf-8").startswith("// appendix_split_k: ")
