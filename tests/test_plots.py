@@ -206,11 +206,13 @@ def test_names_of_the_summits_lines_keep_clear_of_marks(factor):
     inset = picture.axes[1]
     renderer = picture.canvas.get_renderer()
     names = [text.get_window_extent(renderer) for text in inset.texts if ":" in text.get_text()]
-    lines = [line for line in inset.lines if line.get_marker() in ("o", "D", "*")]
-    marks = [inset.transData.transform(line.get_xydata()) for line in lines]
+    marks = [line.get_xydata() for line in inset.lines if line.get_marker() in ("o", "D", "*")]
+    ways = [begin + np.linspace(0, 1, 50)[:, None] * (end - begin)
+            for begin, end in (line.get_xydata() for line in inset.lines if line.get_linewidth() == 1.0)]
+    drawn = inset.transData.transform(np.concatenate(marks + ways))
     frame = inset.get_window_extent(renderer)
     assert len(names) == 2 and all(frame.x0 < box.x0 and box.x1 < frame.x1 and box.y1 < frame.y1 for box in names)
-    assert not any(box.padded(9).contains(*mark) for box in names for mark in np.concatenate(marks))
+    assert not any(box.padded(3).contains(*point) for box in names for point in drawn)
 
 
 def test_ladder_marks_rungs_without_a_figure_of_ours_as_faint():
