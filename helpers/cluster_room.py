@@ -19,8 +19,8 @@ from helpers.cuda import compile_cubin
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError
-from helpers.jsonfile import Fields, display, read_json, write_json
-from helpers.records import device_from_json, preference, record_folder
+from helpers.jsonfile import Fields, display, write_json
+from helpers.records import device_from_json, find_of_device, record_folder
 from helpers.rungs import find_rung
 from helpers.typed import typed
 from helpers.words import plural
@@ -80,10 +80,7 @@ def room_path(slug: str, directory: Path | None = None) -> Path:
 
 def recorded_room(info: Device | None = None, directory: Path | None = None) -> ClusterRoom:
     """The recording of this GPU, else of the reference GPU, else none. Raises RecordError for a damaged file."""
-    if info is not None and (own := room_path(info.slug, directory)).exists():
-        return from_json(read_json(own), own)
-    found = [from_json(read_json(path), path) for path in sorted(record_folder(directory).glob(f"*/{FILE}"))]
-    return max(found, key=preference, default=ClusterRoom())
+    return find_of_device(FILE, from_json, info, directory) or ClusterRoom()
 
 
 def from_json(data: Any, path: Path) -> ClusterRoom:

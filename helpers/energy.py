@@ -44,13 +44,13 @@ from helpers.device import Device, Telemetry
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError
 from helpers.intervals import Interval, median, median_interval
-from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.jsonfile import Fields, display, write_json
 from helpers.kernel import Kernel, load
 from helpers.records import (
     MS_DIGITS,
     device_from_json,
+    find_of_device,
     one_decimal,
-    preference,
     record_folder,
     three_digits,
 )
@@ -58,6 +58,7 @@ from helpers.rungs import find_rung
 from helpers.timing import Turn
 
 SCHEMA = "hopper-matmul/energy/1"
+FILE = "energy.json"
 CUBLAS = "cuBLAS"
 RUNGS, SIZES = (10,), (4096, 8192)
 ROUNDS, TURN_S = 4, 3.0
@@ -297,15 +298,12 @@ def estimate_s(contenders: int, sizes: int, rounds: int, turn_s: float) -> float
 
 def energy_path(slug: str, directory: Path | None = None) -> Path:
     """Where the energies of a GPU are kept."""
-    return record_folder(directory) / slug / "energy.json"
+    return record_folder(directory) / slug / FILE
 
 
 def recorded_energies(info: Device | None = None, directory: Path | None = None) -> Energies:
     """The recording of this GPU, else of the reference GPU, else none. Raises RecordError for a damaged file."""
-    if info is not None and (own := energy_path(info.slug, directory)).exists():
-        return from_json(read_json(own), own)
-    paths = sorted(record_folder(directory).glob("*/energy.json"))
-    return max((from_json(read_json(path), path) for path in paths), key=preference, default=Energies())
+    return find_of_device(FILE, from_json, info, directory) or Energies()
 
 
 def write_energies(found: Energies, directory: Path | None = None) -> Path:
@@ -339,7 +337,7 @@ def from_json(data: Any, path: Path) -> Energies:
     top = Fields(data, path)
     top.choice("schema", (SCHEMA,))
     info = device_from_json(top.object("device"))
-    top.require_place(info.slug, "energy.json")
+    top.require_place(info.slug, FILE)
     return Energies(
         info, "recorded", top.date(), top.scalars("toolkit"), dict(top.object("method").data), top.number("idle_w"),
         tuple(map(_energy, top.objects("energies"))),

@@ -22,13 +22,14 @@ from helpers.errors import BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.held_clock import clock_of
 from helpers.intervals import median
-from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.jsonfile import Fields, display, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
-from helpers.records import device_from_json, preference, record_folder
+from helpers.records import device_from_json, find_of_device, record_folder
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.typed import typed
 
 SCHEMA = "hopper-matmul/memory/1"
+FILE = "memory.json"
 RULE = ">=7.5"   # the oldest that NVRTC 13 compiles for
 SOURCE = PROBES / "memory_speed.cu"
 THREADS = 1024                 # as the probe has them
@@ -206,16 +207,12 @@ def burst_ms(timer: Timer, launch: Callable[[], None]) -> float:
 
 def speeds_path(slug: str, directory: Path | None = None) -> Path:
     """Where the speeds of a GPU's memories are kept."""
-    return record_folder(directory) / slug / "memory.json"
+    return record_folder(directory) / slug / FILE
 
 
 def recorded_speeds(info: Device | None = None, directory: Path | None = None) -> MemorySpeeds:
     """The recording of this GPU, else of the reference GPU, else none. Raises RecordError for a damaged file."""
-    if info is not None and (own := speeds_path(info.slug, directory)).exists():
-        return from_json(read_json(own), own)
-    paths = sorted(record_folder(directory).glob("*/memory.json"))
-    found = [from_json(read_json(path), path) for path in paths]
-    return max(found, key=preference, default=MemorySpeeds(None, "recorded", "", ()))
+    return find_of_device(FILE, from_json, info, directory) or MemorySpeeds(None, "recorded", "", ())
 
 
 def from_json(data: Any, path: Path) -> MemorySpeeds:
@@ -231,7 +228,7 @@ def from_json(data: Any, path: Path) -> MemorySpeeds:
     )
     date = top.date()
     device = device_from_json(top.object("device"))
-    top.require_place(device.slug, "memory.json")
+    top.require_place(device.slug, FILE)
     return MemorySpeeds(device, "recorded", date, items)
 
 

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from helpers.cuda import checked_defines
 from helpers.device import Device
@@ -147,9 +147,26 @@ class OfDevice(Protocol):
     date: str
 
 
+Found = TypeVar("Found", bound=OfDevice)
+
+
 def preference(record: OfDevice) -> tuple[bool, str]:
     """Of several records the one to show has the greatest: that of the reference GPU, of these the newest."""
     return REFERENCE_DEVICE in record.device.name, record.date
+
+
+def find_of_device(
+    name: str, parse: Callable[[Any, Path], Found], info: Device | None = None, directory: Path | None = None
+) -> Found | None:
+    """The record of that name of this GPU, else the one to show of all GPUs' (`preference`), or None if there is none.
+
+    name: of the file in a GPU's folder. parse: makes the record of a JSON object and the file's path. info: this GPU;
+    None: any. Raises RecordError if a file is damaged.
+    """
+    folder = record_folder(directory)
+    own = folder / info.slug / name if info else None
+    paths = [own] if own and own.exists() else sorted(folder.glob(f"*/{name}"))
+    return max((parse(read_json(path), path) for path in paths), key=preference, default=None)
 
 
 def require_regime(regime: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from helpers.device import Bandwidth, Device
 from helpers.jsonfile import Fields, read_json, write_json
-from helpers.records import MS_DIGITS, REGIMES, device_from_json, one_decimal, preference, record_folder
+from helpers.records import MS_DIGITS, REGIMES, device_from_json, find_of_device, one_decimal, record_folder
 
 SCHEMA = "hopper-matmul/device/1"
 
@@ -103,9 +103,7 @@ def load_yardsticks(device: Device | str | None = None, directory: Path | None =
 
     Raises RecordError if the file is damaged.
     """
-    folder = record_folder(directory)
-    if device is not None:
-        path = folder / (device.slug if isinstance(device, Device) else device) / "device.json"
-        return yardsticks_from_json(read_json(path), path) if path.exists() else None
-    found = [yardsticks_from_json(read_json(path), path) for path in sorted(folder.glob("*/device.json"))]
-    return max(found, key=preference, default=None)
+    if device is None:
+        return find_of_device("device.json", yardsticks_from_json, directory=directory)
+    path = record_folder(directory) / (device.slug if isinstance(device, Device) else device) / "device.json"
+    return yardsticks_from_json(read_json(path), path) if path.exists() else None

@@ -127,7 +127,7 @@ def test_record_and_recording(tmp_path, monkeypatch) -> None:
     assert recorded_energies(None, tmp_path / "nothing") == Energies()
     with pytest.raises(ArgumentError, match="no measurement"):
         write_energies(Energies(), tmp_path)
-    monkeypatch.setattr(module, "record_folder", lambda directory: tmp_path)
+    monkeypatch.setattr("helpers.records.RECORD_DIR", tmp_path)
     monkeypatch.setattr(module.device, "device_info", lambda: None)
     assert energies(live=False) == again and "recorded on NVIDIA H200, 2026-11-30" in str(energies())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from helpers.device import Device
 from helpers.jsonfile import HASH, Fields, read_json, write_json
-from helpers.records import device_from_json, preference, record_folder
+from helpers.records import device_from_json, find_of_device, record_folder
 from helpers.rungs import Rung, find_rung
 from helpers.sanitizer.output import STATUSES, TOOLS, Outcome
 
@@ -222,12 +222,9 @@ def find_sanitized(rung: str | int | Rung, directory: Path | None = None) -> San
 
     Raises RecordError if a file is damaged.
     """
-    name = find_rung(rung).name
-    paths = sorted(record_folder(directory).glob(f"*/{FOLDER}/{name}.json"))
-    return max(filter(None, map(read_sanitized, paths)), key=preference, default=None)
+    return find_of_device(f"{FOLDER}/{find_rung(rung).name}.json", sanitized_from_json, directory=directory)
 
 
 def find_planted(directory: Path | None = None) -> Planted | None:
     """The newest record of planted faults, of the reference GPU if there is one, or None."""
-    paths = sorted(record_folder(directory).glob(f"*/{FOLDER}/planted.json"))
-    return max(filter(None, map(read_planted, paths)), key=preference, default=None)
+    return find_of_device(f"{FOLDER}/planted.json", planted_from_json, directory=directory)
