@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from helpers.checks import require_integer
 from helpers.entry import Parser, guarded
 from helpers.errors import RecordError
 from helpers.gaps import FIRST_ON_TENSOR_CORES
@@ -86,6 +87,8 @@ def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequ
     Every burst must have its second; sustained recordings are compared where both folders have them.
     Raises RecordError if a folder is missing or a file damaged, or if the first folder lacks a rung's burst.
     """
+    for size in sizes:
+        require_integer("size", size, 1)
     for folder in (first, second):
         if not Path(folder).is_dir():
             name = display(folder)
@@ -150,6 +153,12 @@ def _compare(options: argparse.Namespace) -> int:
     first = options.first or SECOND
     second = options.second or (SECOND if options.first else THIRD)
     found = pairs(first, second, options.sizes, options.regimes)
+    if not found:
+        asked = f"{' or '.join(options.regimes)} at N={', '.join(map(str, options.sizes))}"
+        raise RecordError(
+            f"{display(first)} and {display(second)} have no recording in common, {asked}: record both with "
+            "`python -m helpers.record`."
+        )
     for name, items in (
         ("first", [pair.first for pair in found]),
         ("second", [pair.second for pair in found if pair.second]),

@@ -23,7 +23,7 @@ from helpers.jsonfile import Fields, display, write_json
 from helpers.records import device_from_json, find_of_device, record_folder
 from helpers.rungs import find_rung
 from helpers.typed import typed
-from helpers.words import plural
+from helpers.words import plural, short
 
 SCHEMA = "hopper-matmul/clusters/1"
 RUNG = find_rung("09_persistence")
@@ -44,7 +44,12 @@ class ClusterRoom:
     clusters: Mapping[int, int] = field(default_factory=dict)
 
     def sms(self, ctas: int) -> int:
-        """SMs that clusters of so many CTAs fill, a CTA on each."""
+        """SMs that clusters of so many CTAs fill, a CTA on each. Raises ArgumentError for a size nobody asked about."""
+        if ctas not in list(self.clusters):
+            asked = ", ".join(map(str, self.clusters)) or "a GPU first"
+            raise ArgumentError(
+                f"ctas is {short(ctas)}: it must be a size that the driver was asked about; ask {asked}."
+            )
         return ctas * self.clusters[ctas]
 
     def __str__(self) -> str:

@@ -56,6 +56,7 @@ from helpers.records import (
 )
 from helpers.rungs import find_rung
 from helpers.timing import Turn
+from helpers.typed import typed
 
 SCHEMA = "hopper-matmul/energy/1"
 FILE = "energy.json"
@@ -167,6 +168,7 @@ class Energies:
         return f"{text}\n{INDENT}{ratio:.3f} of cuBLAS's joules ({interval.low:.3f} to {interval.high:.3f})"
 
 
+@typed
 def energies(*, live: bool = True) -> Energies:
     """Rung 10 and cuBLAS measured now on a Hopper GPU (a minute), else as recorded.
 
@@ -338,10 +340,21 @@ def from_json(data: Any, path: Path) -> Energies:
     top.choice("schema", (SCHEMA,))
     info = device_from_json(top.object("device"))
     top.require_place(info.slug, FILE)
-    return Energies(
-        info, "recorded", top.date(), top.scalars("toolkit"), dict(top.object("method").data), top.number("idle_w"),
+    found = Energies(
+        info, "recorded", top.date(), top.scalars("toolkit"), top.scalars("method"), top.number("idle_w"),
         tuple(map(_energy, top.objects("energies"))),
     )
+    if not found.items:
+        top.fail("energies", "is empty", "what at least one contender took")
+    for item in found.items:
+        who, other = f"{item.contender} at N = {item.n}", found.find(CUBLAS, item.n) or item
+        if found.find(item.contender, item.n) is not item:
+            top.fail("energies", f"holds {who} twice", "each contender at each size once")
+        if len(item.turns) != len(other.turns):
+            top.fail("energies", f"holds {len(item.turns)} turns of {who}", f"{len(other.turns)}, as of cuBLAS")
+    if found.idle_w >= (least := min(turn.watts for item in found.items for turn in item.turns)):
+        top.fail("idle_w", f"is {found.idle_w:g}", f"less than the power of every turn, {least:g} at least")
+    return found
 
 
 def _energy(item: Fields) -> Energy:
@@ -369,18 +382,18 @@ def _record(options: argparse.Namespace) -> int:
     for size in options.sizes:
         require_integer("size", size, 1)
     check_options("sustained", options.rounds, 0.0, options.turn)
-    rungs = [find_rung(rung) for rung in options.rungs]
+    rungs, sizes = list(dict.fromkeys(map(find_rung, options.rungs))), list(dict.fromkeys(options.sizes))
     kernels = [load(rung) for rung in rungs]
     for kernel in kernels:
         if kernel.backend != "cuda":
             raise BackendError(
                 f"The energy of {kernel.rung.name} can only be measured on a GPU that runs it: find one."
             )
-    seconds = estimate_s(len(rungs) + 1, len(options.sizes), options.rounds, options.turn)
+    seconds = estimate_s(len(rungs) + 1, len(sizes), options.rounds, options.turn)
     print(f"about {seconds:.0f} s", flush=True)
     with Bench() as bench:
         found = measure_energies(
-            bench, kernels, options.sizes, options.rounds, options.turn, lambda line: print(line, flush=True)
+            bench, kernels, sizes, options.rounds, options.turn, lambda line: print(line, flush=True)
         )
     print(f"{found}\n-> {display(write_energies(found, options.output))}")
     return 0

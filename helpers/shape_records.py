@@ -185,17 +185,24 @@ def shape_from_json(data: Any, path: Path) -> ShapeSpeed:
         top.integer("compared"),
         tuple(
             Proposal(
-                item.integer("place"), item.number("trial_ms"), item.scalars("algorithm"),
+                item.integer("place"), item.number("trial_ms"), _algorithm(item.object("algorithm")),
                 tuple(ms for ms in item.numbers("ms") if ms is not None),
             )
             for item in top.objects("cublas")
         ),
     )
     top.require_place(found.measurement.device.slug, "shapes", f"{size_name(*found.size)}.json")
+    places = [item.place for item in found.proposals]
+    if places != list(range(len(places))):
+        top.fail("cublas", f"holds the places {places}", "proposals in their order, from place 0 on")
     times = {item.place: item.ms for item in found.proposals}
     if times.get(found.compared) != found.measurement.cublas_ms:
         top.fail("compared", f"is {found.compared}", "the place of the proposal whose times are the measurement's")
     return found
+
+
+def _algorithm(numbers: Fields) -> dict[str, int]:
+    return {name: numbers.integer(name) for name in numbers.data}
 
 
 def load_shapes(device_slug: str, directory: Path | None = None) -> dict[tuple[int, int, int], ShapeSpeed]:

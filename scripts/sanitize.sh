@@ -20,8 +20,9 @@ export MPLBACKEND=Agg
 mkdir -p "$HOPPER_CACHE"
 rm -f "$HOPPER_CACHE"/report.*
 export ASAN_OPTIONS="handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:detect_leaks=0"
-ASAN_OPTIONS="$ASAN_OPTIONS:log_path=$HOPPER_CACHE/report"
-export UBSAN_OPTIONS="print_stacktrace=1:log_path=$HOPPER_CACHE/report"
+# Quoted once more for the sanitizers: a space or a colon in the path would end their option.
+ASAN_OPTIONS="$ASAN_OPTIONS:log_path=\"$HOPPER_CACHE/report\""
+export UBSAN_OPTIONS="print_stacktrace=1:log_path=\"$HOPPER_CACHE/report\""
 # Sanitized code is slow, wants much address space, and needs the library of its own compiler: left out are tests that
 # measure seconds, limit the address space, or take clang beside g++.
 left_out="in_time or in_good_time or target_of_a_quarter or address_space or clang"

@@ -114,6 +114,15 @@ def test_a_missing_folder_is_one_sentence(folders, capsys) -> None:
     )
 
 
+def test_nothing_in_common_is_no_agreement(folders, capsys) -> None:
+    assert agreement.main([*map(str, folders), "--regimes", "sustained", "--sizes", "4096"]) == 1
+    said = capsys.readouterr()
+    assert "have no recording in common, sustained at N=4096: record both" in said.err and not said.out
+    for size in ("0", "-1"):
+        assert agreement.main([*map(str, folders), "--sizes", size]) == 1
+        assert capsys.readouterr().err == f"size is {size}: it must be an integer of at least 1.\n"
+
+
 def test_a_second_recording_of_another_gpu_has_no_partner(folders) -> None:
     first, second = folders
     shutil.rmtree(second)

@@ -61,6 +61,10 @@ def test_an_answer_is_kept_and_found_again(tmp_path):
         "room for clusters, recorded on NVIDIA H200, 2026-11-30\n    132 of 1 CTA (132 SMs), 66 of 2 CTAs (132 SMs), "
         "30 of 4 CTAs (120 SMs), 14 of 8 CTAs (112 SMs)"
     )
+    assert ROOM.sms(4) == 120
+    for ctas in (3, 0, None, [4], "4"):
+        with pytest.raises(ArgumentError, match="it must be a size that the driver was asked about; ask 1, 2, 4, 8"):
+            ROOM.sms(ctas)
     good = path.read_text()
     for key, value in (("clusters", 34), ("clusters", -1), ("ctas", 3)):
         damaged = json.loads(good)

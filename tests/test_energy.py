@@ -140,6 +140,11 @@ def test_record_and_recording(tmp_path, monkeypatch) -> None:
         (lambda data: data["energies"][0].update(code_hash=None), "code_hash"),
         (lambda data: data["energies"][1].update(n=0), "n is 0"),
         (lambda data: data.update(idle_w=-1), "idle_w is -1"),
+        (lambda data: data.update(idle_w=5000), "idle_w is 5000, but it must be less than the power of every turn"),
+        (lambda data: data.update(energies=[]), "energies is empty"),
+        (lambda data: data["energies"].append(data["energies"][0]), "at N = 4096 twice"),
+        (lambda data: [data["energies"][0][key].pop() for key in ("ms", "watts", "power_w")], "holds . turns of"),
+        (lambda data: data["method"].update(note=[1]), "method.note is a list"),
         (lambda data: data["device"].update(name="NVIDIA H20"), "under that name"),
     ],
 )
@@ -247,7 +252,8 @@ def test_the_command(bench, capsys, monkeypatch, tmp_path) -> None:
         assert module.main(arguments) == 1 and words in capsys.readouterr().err
     monkeypatch.setattr(module, "load", lambda rung: kernel(rung.number))
     monkeypatch.setattr(module, "Bench", lambda: nullcontext(bench))
-    assert module.main(["--rungs", "9", "10", "--sizes", "64", "--rounds", "1", "--output", str(tmp_path)]) == 0
+    twice = ["--rungs", "9", "10", "09", "--sizes", "64", "64"]
+    assert module.main([*twice, "--rounds", "1", "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("about ") and "0.952 of cuBLAS's joules" not in out and "energy.json" in out
     assert len(recorded_energies(H200, tmp_path).items) == 3

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -264,8 +265,24 @@ def test_make_help_lists_every_documented_target():
 
 
 def test_shell_scripts_parse():
-    for name in ("scripts/setup.sh", ".ci/run"):
+    for name in ("scripts/setup.sh", "scripts/sanitize.sh", ".ci/run"):
         subprocess.run(["sh", "-n", str(ROOT / name)], check=True)
+
+
+def test_sanitizers_start_in_any_folder(tmp_path):
+    """Spaces and colons separate their options."""
+    library = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    if library == "libasan.so":
+        pytest.skip("g++ has no AddressSanitizer")
+    folder = tmp_path / "it's a folder: ü"
+    for name in ("scripts", ".venv/bin"):
+        (folder / name).mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "sanitize.sh", folder / "scripts")
+    python = folder / ".venv" / "bin" / "python"   # stands for Python: the sanitizer starts in it, too
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    result = subprocess.run(["sh", folder / "scripts" / "sanitize.sh", "tests"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 def test_what_ci_runs_is_there():

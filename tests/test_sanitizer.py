@@ -163,6 +163,8 @@ def test_what_is_no_answer_is_not_called_clean(tool, text, code, status, why):
 def test_a_report_is_one_even_if_the_tool_was_stopped_behind_it():
     cut = MEMCHECK[: MEMCHECK.index("Target")]
     assert outcome("memcheck", cut, None).status == REPORTED
+    assert str(outcome("memcheck", cut, None)).startswith("memcheck: reports: "), "no summary has counted them"
+    assert "None" not in str(outcome("memcheck", cut, None))
     for end in range(len(MEMCHECK)):   # wherever it breaks off, it is never clean
         assert outcome("memcheck", MEMCHECK[:end], 0).status != CLEAN
 
@@ -226,6 +228,16 @@ def test_so_is_a_damaged_outcome(tmp_path, key, value):
     data["tools"][0][key] = value
     path.write_text(json.dumps(data))
     with pytest.raises(RecordError, match=rf"tools\[0\].*{key}"):
+        find_sanitized(1, tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"errors": 2}, {"warnings": 1}, {"reports": {"a race": 1}}])
+def test_what_reports_something_is_not_clean(tmp_path, change):
+    path = write_sanitized(sanitized(), tmp_path)
+    data = json.loads(path.read_text())
+    data["tools"][0].update(change)
+    path.write_text(json.dumps(data))
+    with pytest.raises(RecordError, match=r"tools\[0\].status is .clean. beside (2 errors|1 warning|reports), but"):
         find_sanitized(1, tmp_path)
 
 
@@ -389,7 +401,7 @@ def test_without_a_gpu_or_a_tool_a_sentence_and_what_is_recorded(tmp_path, monke
     assert printed.out.splitlines() == [
         "01_coalescing, recorded on NVIDIA H200, 2026-11-30: memcheck: clean",
         "02_smem_tiling: nothing is recorded",
-        "planted no_row_guard: memcheck: 3 errors, 0 warnings: Invalid __global__ read of size 2 bytes at matmul+0x1a0 "
+        "planted no_row_guard: memcheck: 3 errors: Invalid __global__ read of size 2 bytes at matmul+0x1a0 "
         "in 01_coalescing.cu:34",
     ]
     monkeypatch.setattr(compute_sanitizer.device, "device_info", lambda: H200)

@@ -377,6 +377,8 @@ def test_a_measured_shape_survives_its_file(on_the_cpu, tmp_path) -> None:
         (lambda data: data.update(compared=0), "compared is 0, but it must be the place of the proposal whose times"),
         (lambda data: data.update(compared=2), "compared is 2"),
         (lambda data: data["cublas"][1]["ms"].pop(), "compared is 1"),
+        (lambda data: data["cublas"][1]["algorithm"].update(split_k="2"), r"cublas\[1\].algorithm.split_k is .2., but"),
+        (lambda data: data["cublas"][0].update(place=1), r"cublas holds the places \[1, 1"),
         (lambda data: data["work"].update(ctas=0), "work.ctas is 0"),
         (lambda data: data["measurement"].update(m=17), "under that name"),
         (lambda data: data["measurement"].update(code_hash="x"), "code_hash"),

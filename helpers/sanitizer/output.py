@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from helpers.words import one_line
+from helpers.words import one_line, plural
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 CLEAN, REPORTED, TIMED_OUT, REFUSED, FAILED = STATUSES = ("clean", "reported", "timed out", "refused", "failed")
@@ -62,12 +62,18 @@ class Outcome:
         """Whether the tool has looked: it found nothing, or something."""
         return self.status in (CLEAN, REPORTED)
 
+    @property
+    def counted(self) -> str:
+        """Errors and warnings in words; without a summary, as after a timeout, only that there are reports."""
+        counts = ((self.errors, "error"), (self.warnings, "warning"))
+        return ", ".join(plural(count, noun) for count, noun in counts if count) or "reports"
+
     def __str__(self) -> str:
         if self.status == CLEAN:
             return f"{self.tool}: clean"
         if self.status == REPORTED:
             first = f": {next(iter(self.reports))}" if self.reports else ""
-            return f"{self.tool}: {self.errors} errors, {self.warnings} warnings{first}"
+            return f"{self.tool}: {self.counted}{first}"
         return f"{self.tool}: {self.status} ({self.why})"
 
 

@@ -7,7 +7,6 @@ from helpers.rungs import ROOT, RUNGS
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import CLEAN, REPORTED, TOOLS, Outcome
 from helpers.sanitizer.record import Planted, Sanitized, find_planted, find_sanitized
-from helpers.words import plural
 
 DOCUMENT = ROOT / "docs" / "sanitizer.md"
 
@@ -125,8 +124,7 @@ def _cell(outcome: Outcome | None) -> str:
         return "not run"
     if outcome.status != REPORTED:
         return outcome.status if outcome.status == CLEAN else f"{outcome.status}: no answer"
-    counts = ((outcome.errors, "error"), (outcome.warnings, "warning"))
-    return ", ".join(plural(count, noun) for count, noun in counts if count) or "reports"
+    return outcome.counted
 
 
 def _explanations(known: Mapping[str, Sanitized], explained: Mapping[tuple[str, str], Explanation]) -> str:

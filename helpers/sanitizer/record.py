@@ -13,7 +13,7 @@ from helpers.device import Device
 from helpers.jsonfile import HASH, Fields, read_json, write_json
 from helpers.records import device_from_json, find_of_device, record_folder
 from helpers.rungs import Rung, find_rung
-from helpers.sanitizer.output import STATUSES, TOOLS, Outcome
+from helpers.sanitizer.output import CLEAN, REPORTED, STATUSES, TOOLS, Outcome
 
 SCHEMA = "hopper-matmul/sanitizer/1"
 PLANTED_SCHEMA = "hopper-matmul/sanitizer-planted/1"
@@ -192,7 +192,7 @@ def _outcome(item: Fields) -> Outcome:
     why = item.take("why", "a text")
     if not isinstance(why, str) or not why.isprintable():
         item.fail("why", "is something else", "a text of one line")
-    return Outcome(
+    found = Outcome(
         tool=item.choice("tool", TOOLS),
         status=item.choice("status", STATUSES),
         why=why,
@@ -205,6 +205,9 @@ def _outcome(item: Fields) -> Outcome:
         output=item.texts("output"),
         date=item.date(),
     )
+    if found.status == CLEAN and (found.errors or found.warnings or found.reports):
+        item.fail("status", f'is "{CLEAN}" beside {found.counted}', f'"{REPORTED}" where something was reported')
+    return found
 
 
 def read_sanitized(path: Path) -> Sanitized | None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mutations import damaged_bytes, damaged_json, json_bytes
 
-from helpers import cluster_room, cublas_torch, input_speeds, memory_speed
+from helpers import cluster_room, cublas_torch, energy, input_speeds, memory_speed, shapes_page
 from helpers.agreement import pairs, row
 from helpers.arrays import INPUTS
 from helpers.cublas_torch import Comparison, CublasTorch
@@ -31,6 +31,10 @@ from helpers.records import (
     write_record,
 )
 from helpers.rungs import find_rung
+from helpers.sanitizer import page as sanitizer_page
+from helpers.sanitizer.record import find_planted, find_sanitized, write_planted, write_sanitized
+from helpers.shape_records import load_shapes, write_shape
+from helpers.shapes import Shape
 from helpers.yardsticks import load_yardsticks, write_yardsticks
 
 GOOD = find_record(8, 4096, 4096, 4096)
@@ -119,6 +123,32 @@ def use_room(folder: Path) -> Any:
     return found
 
 
+def use_energy(folder: Path) -> Any:
+    found = energy.recorded_energies(None, folder)
+    require_sound([str(found), *((item.joules(found.idle_w), item.watts, item.tflops) for item in found.items)])
+    return found
+
+
+def use_shape(folder: Path) -> Any:
+    (found,) = load_shapes(SLUG, folder).values()
+    limits = shapes_page.recorded_limits(SLUG)
+    line = shapes_page.row(Shape("long", "deep", *found.size), found, limits)
+    require_sound((str(found), line, shapes_page.reasons(found, limits), shapes_page.summary({found.size: found})))
+    return found
+
+
+def use_sanitizer(folder: Path) -> Any:
+    found = find_sanitized(10, folder)
+    require_sound((sanitizer_page.document([found], None), [str(item) for item in found.outcomes]))
+    return found
+
+
+def use_planted(folder: Path) -> Any:
+    found = find_planted(folder)
+    require_sound((sanitizer_page.document([], found), [str(item.outcome) for item in found.faults]))
+    return found
+
+
 def use_torch(folder: Path) -> Any:
     found = cublas_torch.read_comparisons(cublas_torch.torch_path(SLUG, folder))
     require_sound([(str(item), item.ratio, item.spread) for item in found.comparisons])
@@ -157,6 +187,10 @@ KINDS = {
                    lambda folder: memory_speed.write_speeds(MEMORY, folder)),
     "room": Kind(f"{SLUG}/clusters.json", use_room, cluster_room.write_room,
                  lambda folder: cluster_room.write_room(ROOM, folder)),
+    "energy": Kind(f"{SLUG}/energy.json", use_energy, energy.write_energies),
+    "shape": Kind(f"{SLUG}/shapes/512x512x65536.json", use_shape, write_shape),
+    "sanitizer": Kind(f"{SLUG}/sanitizer/10_clusters.json", use_sanitizer, write_sanitized),
+    "planted": Kind(f"{SLUG}/sanitizer/planted.json", use_planted, write_planted),
     "torch": Kind(f"{SLUG}/cublas_torch.json", use_torch, cublas_torch.write_comparisons,
                   lambda folder: cublas_torch.write_comparisons(TORCH, folder)),
     "published": Kind("published.json", use_published),
