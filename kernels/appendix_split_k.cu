@@ -8,12 +8,12 @@
 // Layout    A stage: TILE_M rows of 64 of A, and TILE_N / 64 boxes of 64 x 64 of B, 128-byte swizzle. When K is done the
 //           fp32 sums take the ring's place: partial[block][thread], 4 sums of 8 columns, so that neighbouring threads
 //           write and read neighbouring 16 bytes.
-// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
-//           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
+// Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M, but M <= A_ROWS if A_ROWS < TILE_M; N
+//           and K multiples of 8; bases 16-byte aligned. What lies outside of A and B arrives as zeros; what lies
+//           outside of C is not stored.
 // Launch    grid (SPLIT, ceil(N / TILE_N), ceil(M / TILE_M)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x A_ROWS (columns x rows); B_map: box of 64 x 64; both with 128-byte swizzle.
-//           As a programmatic dependent launch: once all CTAs of the launch before have ended, this one's set up while
-//           the writes of those are still on their way.
+//           A programmatic dependent launch: its CTAs set up while the writes of the launch before are on their way.
 //           -DTILE_M= 64 or 128, -DTILE_N= 64, 128, 192 or 256, -DSTAGES=, -DSPLIT= 1 to 8, -DA_ROWS= 8 to TILE_M.
 #include <cuda_bf16.h>
 
@@ -149,7 +149,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         }
         fence_mbarrier_init();
     }
-    if (A_ROWS < TILE_M) {
+    if (A_ROWS < TILE_M) {   // rows of A that no load fills
         for (int stage = 0; stage < STAGES; ++stage) {
             uint4* zeros = reinterpret_cast<uint4*>(shared.ring.A[stage] + A_ROWS * BK);
             for (int i = threadIdx.x; i < (TILE_M - A_ROWS) * BK / 8; i += THREADS) zeros[i] = uint4{};
