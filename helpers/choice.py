@@ -2,7 +2,8 @@
 
 A tile of C is the work of a CTA, or with K split of a cluster. Small tiles make work for more SMs; large ones read less
 for each product. So the smallest tile is taken of which there are not more than SMs; then K is split as long as whole
-clusters have room. Where even the largest are more than SMs, rung 10 goes over them in rounds.
+clusters have room. Where K is much longer than C is wide, the tile is large all the same. Where even the largest are
+more than SMs, rung 10 goes over them in rounds; if C has few rows, CTAs of the appendix follow one another.
 """
 
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
     if k >= 16 * max(m, n) and _tiles(DEEP, m, n) <= sms:
         return _split(DEEP, m, n, k, sms, "K is long and C is small")
     if tile := _smallest(ANY_ROWS, m, n, sms):
-        return _split(tile, m, n, k, sms, "large tiles would leave SMs idle")
+        return _split(tile, m, n, k, sms, "Large tiles would leave SMs idle")
     return Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes.")
 
 

@@ -36,6 +36,7 @@ has. Written by `python -m helpers.shapes_page` from what `python -m helpers.sha
 
 C[M,N] = A[M,K] @ B[K,N], bf16 in and out, N(0,1). In a layer of a model A holds the tokens and B the weights; q, k and
 v lie side by side in one matrix, and so do gate and up. The models' sizes are those of Meta's params.json.
+A product that stands in two groups is counted once in all.
 
 - **Weights come from HBM**, as in a model, where every layer has its own: each launch takes the next of several copies
   of A, B and C, together at least {L2_TIMES} times as large as L2, and so does cuBLAS. (The largest shapes are as large

@@ -55,7 +55,7 @@ def test_a_shape_gets_its_kernel(shape, expected):
 def test_the_kernel_of_every_shape_holds_its_rows_and_says_why(size):
     found = choose(*size)
     assert found.rung.maps.A.rows >= min(size[0], found.rung.tile[0])
-    assert found.why.endswith(".") and "\n" not in found.why and "  " not in found.why
+    assert found.why[0].isupper() and found.why.endswith(".") and "\n" not in found.why and "  " not in found.why
 
 
 @pytest.mark.parametrize("sms", [1, 2, 78, 114, 132])
