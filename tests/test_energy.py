@@ -12,15 +12,14 @@ from fake_timer import FakeTimer
 from helpers import energy as module
 from helpers.benchmark import BenchmarkRefused
 from helpers.device import Device, Telemetry
-from helpers.energy import (
+from helpers.energy import energies, turn_energy, watts_of
+from helpers.energy_records import (
     CUBLAS,
     Energies,
     Energy,
     EnergyTurn,
-    energies,
+    from_json,
     recorded_energies,
-    turn_energy,
-    watts_of,
     write_energies,
 )
 from helpers.errors import ArgumentError, BackendError, RecordError
@@ -261,7 +260,7 @@ def test_the_command(bench, capsys, monkeypatch, tmp_path) -> None:
 
 def test_records_in_the_tree_are_of_the_current_code() -> None:
     """Measure again with `python -m helpers.energy` what this names."""
-    found = [module.from_json(json.loads(path.read_text()), path) for path in sorted(RECORD_DIR.glob("*/energy.json"))]
+    found = [from_json(json.loads(path.read_text()), path) for path in sorted(RECORD_DIR.glob("*/energy.json"))]
     items = [item for record in found for item in record.items if item.code_hash]
     stale = {item.contender for item in items if load(item.contender, "emulator").code_hash != item.code_hash}
     assert not stale, f"measure again: {', '.join(sorted(stale))}"

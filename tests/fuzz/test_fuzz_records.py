@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mutations import damaged_bytes, damaged_json, json_bytes
 
-from helpers import cluster_room, cublas_torch, energy, input_speeds, memory_speed, shapes_page
+from helpers import cluster_room, cublas_torch, energy_records, input_speeds, memory_speed, shapes_page
 from helpers.agreement import pairs, row
 from helpers.arrays import INPUTS
 from helpers.cublas_torch import Comparison, CublasTorch
@@ -124,7 +124,7 @@ def use_room(folder: Path) -> Any:
 
 
 def use_energy(folder: Path) -> Any:
-    found = energy.recorded_energies(None, folder)
+    found = energy_records.recorded_energies(None, folder)
     require_sound([str(found), *((item.joules(found.idle_w), item.watts, item.tflops) for item in found.items)])
     return found
 
@@ -187,7 +187,7 @@ KINDS = {
                    lambda folder: memory_speed.write_speeds(MEMORY, folder)),
     "room": Kind(f"{SLUG}/clusters.json", use_room, cluster_room.write_room,
                  lambda folder: cluster_room.write_room(ROOM, folder)),
-    "energy": Kind(f"{SLUG}/energy.json", use_energy, energy.write_energies),
+    "energy": Kind(f"{SLUG}/energy.json", use_energy, energy_records.write_energies),
     "shape": Kind(f"{SLUG}/shapes/512x512x65536.json", use_shape, write_shape),
     "sanitizer": Kind(f"{SLUG}/sanitizer/10_clusters.json", use_sanitizer, write_sanitized),
     "planted": Kind(f"{SLUG}/sanitizer/planted.json", use_planted, write_planted),
