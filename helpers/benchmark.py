@@ -272,11 +272,8 @@ def _measured_together(
     extra = {"inputs": "N(0,1)", "seed": seed, **cublas_method}
     if len(kernels) > 1:
         extra["measured_with"] = [contender.name for contender in ours]
-    notes = (disturbance,) if disturbance else ()
-    if disturbance:
-        extra["disturbed"] = True   # helpers.record measures it again
     return [
-        measurement_of(kernel, size, regime, result, extra, notes)
+        measurement_of(kernel, size, regime, result, extra, disturbance)
         for kernel, result in zip(kernels, results, strict=True)
     ]
 
@@ -292,11 +289,12 @@ def measurement_of(
     regime: str,
     result: Rounds,
     method: Mapping[str, Any],
-    notes: tuple[str, ...],
+    disturbance: str,
 ) -> Measurement:
     """What the rounds gave of a kernel, with all that was true of it and of the GPU meanwhile.
 
-    method: added to the rounds' own. notes: what is to be said besides; why NVML's values are missing comes after it.
+    method: added to the rounds' own. disturbance: what the timer says of other processes; if it says something, that is
+    noted, and the measurement does not suffice (`Measurement.suffices`).
     """
     m, n, k = size
     power, temperature, reasons, missing = summarize(result.telemetry)
@@ -313,14 +311,14 @@ def measurement_of(
         n=n,
         k=k,
         regime=regime,
-        method={**result.method, **method},
+        method={**result.method, **method, **({"disturbed": True} if disturbance else {})},
         samples=result.samples,
         sm_clock_mhz=median(clocks) if clocks else None,
         power_w=power,
         temperature_c=temperature,
         throttle_reasons=reasons,
         date=device.now(),
-        notes=(*notes, *missing),
+        notes=(*([disturbance] if disturbance else []), *missing),
         source="live",
     )
 

@@ -144,22 +144,8 @@ def job_path(job: Job, info: Device, directory: Path) -> Path:
 
 
 def is_current(path: Path, code_hash: str, info: Device, rounds: int) -> bool:
-    """Whether the file is a record of this very code and GPU with at least as many rounds, all launches hidden.
-
-    (Where the CPU was late once, the figure holds some of its delay: that is measured again, and so is what was
-    measured beside another process.)
-    Raises RecordError if the file is damaged.
-    """
-    if not path.exists():
-        return False
-    record = read_record(path)
-    return (
-        record.code_hash == code_hash
-        and record.device.name == info.name
-        and len(record.samples.kernel_ms) >= rounds
-        and record.method.get("launches_hidden", True)
-        and not record.method.get("disturbed", False)
-    )
+    """Whether the file is a record that `suffices` for this code and GPU. Raises RecordError if it is damaged."""
+    return path.exists() and read_record(path).suffices(code_hash, info, rounds)
 
 
 def estimate_s(jobs: Sequence[Job], rounds: dict[str, int], rest_s: float, turn_s: float) -> float:

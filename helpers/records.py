@@ -139,6 +139,20 @@ class Measurement:
         """95% interval of the headline by order statistics; with fewer than six rounds the range, see its coverage."""
         return median_interval(self.ratios)
 
+    def suffices(self, code_hash: str, info: Device, rounds: int) -> bool:
+        """Whether it need not be made again: of this very code and GPU, with at least so many rounds.
+
+        Where the CPU was late once, the figure holds some of its delay, and beside another process it is too low: that
+        does not suffice.
+        """
+        return (
+            self.code_hash == code_hash
+            and self.device.name == info.name
+            and len(self.samples.kernel_ms) >= rounds
+            and bool(self.method.get("launches_hidden", True))
+            and not self.method.get("disturbed", False)
+        )
+
 
 class OfDevice(Protocol):
     """What is recorded of a GPU on a day."""

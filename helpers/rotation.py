@@ -144,11 +144,11 @@ def measure_shape(
     size: tuple[int, int, int],
     pool: Any,
     rounds: int,
-    notes: tuple[str, ...] = (),
+    disturbance: str = "",
 ) -> ShapeSpeed:
     """Measure what was chosen for a shape beside cuBLAS. kernel: the choice's, on the GPU. pool: see `value_pool`.
 
-    notes: what the record shall say besides. Waits while another reader measures on this GPU.
+    disturbance: what the timer said of other processes. Waits while another reader measures on this GPU.
     Raises BenchmarkRefused if a result is wrong.
     """
     info = device.require_device("Shapes can only be measured on a GPU")
@@ -195,7 +195,7 @@ def measure_shape(
         Proposal(place, trial, algorithm, turns[place].ms if place in turns else ())
         for place, (trial, algorithm) in enumerate(zip(trials, algorithms, strict=True))
     )
-    measurement = measurement_of(kernel, size, "burst", found, method, notes)
+    measurement = measurement_of(kernel, size, "burst", found, method, disturbance)
     return ShapeSpeed(measurement, choice.name, choice.why, work_of(kernel, *size[:2]), compared, proposals)
 
 

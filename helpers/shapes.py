@@ -112,7 +112,7 @@ SHAPES: tuple[Shape, ...] = (
 
 
 def is_current(path: Path, choice: Choice, kernel: Kernel, info: Device, rounds: int) -> bool:
-    """Whether the file is a record of this very choice, code and GPU, of at least as many rounds, all launches hidden.
+    """Whether the file is a record of this very choice that suffices for this code and GPU (`Measurement.suffices`).
 
     Raises RecordError if the file is damaged.
     """
@@ -123,10 +123,7 @@ def is_current(path: Path, choice: Choice, kernel: Kernel, info: Device, rounds:
     return (
         (found.choice, found.work.order) == (choice.name, choice.rung.order)
         and (measured.rung, dict(measured.defines)) == (choice.rung.name, dict(choice.defines))
-        and measured.code_hash == kernel.code_hash
-        and measured.device.name == info.name
-        and len(measured.samples.kernel_ms) >= rounds
-        and measured.method.get("launches_hidden", True)
+        and measured.suffices(kernel.code_hash, info, rounds)
     )
 
 
@@ -220,7 +217,7 @@ def _run(options: argparse.Namespace) -> int:
             options.rounds,
             load_kernel=lambda choice: load(choice.rung, backend="cuda", defines=choice.defines),
             measure=lambda kernel, choice, shape: measure_shape(
-                bench, kernel, choice, shape.size, pool, options.rounds, (disturbance,) if disturbance else ()
+                bench, kernel, choice, shape.size, pool, options.rounds, disturbance
             ),
             force=options.force,
             report=lambda line: print(line, flush=True),

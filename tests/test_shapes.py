@@ -249,8 +249,8 @@ def test_ours_takes_turns_with_the_first_and_the_fastest_proposal(on_the_cpu) ->
 
 def test_who_else_computed_is_noted(on_the_cpu) -> None:
     bench = bench_of(0.01, (0.01,))
-    found = measure_shape(bench, kernel_of(bench), ALL, (40, 64, 128), POOL, 1, ("Another process computed.",))
-    assert found.measurement.notes == ("Another process computed.",)
+    found = measure_shape(bench, kernel_of(bench), ALL, (40, 64, 128), POOL, 1, "Another process computed.")
+    assert found.measurement.notes == ("Another process computed.",) and found.measurement.method["disturbed"] is True
 
 
 def test_every_launch_finds_the_copy_that_nobody_has_used_for_longest(on_the_cpu) -> None:
@@ -400,6 +400,9 @@ def test_what_is_current(tmp_path) -> None:
     assert is_current(path, ALL, kernel, H200, 6)
     assert not is_current(tmp_path / "none.json", ALL, kernel, H200, 6)
     assert not is_current(path, ALL, kernel, H200, 7)
+    for method in ({"launches_hidden": False}, {"disturbed": True}):
+        bad = replace(speed((16, 4096, 4104)), measurement=replace(speed((16, 4096, 4104)).measurement, method=method))
+        assert not is_current(write_shape(bad, tmp_path), ALL, kernel, H200, 6), method
     assert not is_current(path, ALL, SimpleNamespace(code_hash="f" * 16), H200, 6)
     assert not is_current(path, ALL, kernel, replace(H200, name="NVIDIA H100"), 6)
     for other in (
