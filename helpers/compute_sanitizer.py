@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers import device
-from helpers.arrays import require_integer
+from helpers.checks import require_integer
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError

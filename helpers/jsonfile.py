@@ -178,9 +178,9 @@ class Fields:
         """The name of a kernel function, under `entry`."""
         return self.text("entry", FUNCTION, "the name of a kernel function")
 
-    def code_hash(self) -> str:
-        """The hash of a kernel's machine code (helpers.cuda.code_hash), under `code_hash`."""
-        return self.text("code_hash", HASH, "16 hexadecimal digits")
+    def code_hash(self, key: str = "code_hash") -> str:
+        """The hash of a kernel's machine code (helpers.cuda.code_hash)."""
+        return self.text(key, HASH, "16 hexadecimal digits")
 
     def date(self) -> str:
         """A time in UTC as `helpers.device.now` gives it, under `date`."""

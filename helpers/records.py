@@ -236,9 +236,6 @@ def to_json(measurement: Measurement) -> dict[str, Any]:
     def rounded(rounds: Iterable[Iterable[float]]) -> list[list[float]]:
         return [[round(value, MS_DIGITS) for value in samples] for samples in rounds]
 
-    def clocks(values: Iterable[float | None]) -> list[float | None]:
-        return [None if value is None else round(value, 1) for value in values]
-
     samples = measurement.samples
     reasons = measurement.throttle_reasons
     return {
@@ -258,8 +255,8 @@ def to_json(measurement: Measurement) -> dict[str, Any]:
         "samples": {
             "kernel_ms": rounded(samples.kernel_ms),
             "cublas_ms": rounded(samples.cublas_ms),
-            "kernel_clock_mhz": clocks(samples.kernel_clock_mhz),
-            "cublas_clock_mhz": clocks(samples.cublas_clock_mhz),
+            "kernel_clock_mhz": list(map(one_decimal, samples.kernel_clock_mhz)),
+            "cublas_clock_mhz": list(map(one_decimal, samples.cublas_clock_mhz)),
         },
         "sm_clock_mhz": one_decimal(measurement.sm_clock_mhz),
         "power_w": one_decimal(measurement.power_w),

@@ -88,7 +88,7 @@ def ladder(
             of_kind = [point for point in points if point.kind == kind]
             _draw_kind(axes, of_kind, places, kind, (labels or {}).get(kind, kind))
         _write_figures(axes, points, best, places, [line for line in (cublas, dense_peak, target) if line])
-        _write_axis(axes, places, best, factors, low)
+        _write_axis(axes, places, best, factors)
         _draw_summit(axes, points, places, cublas, target)
         handles, names = axes.get_legend_handles_labels()
         picture.legend(handles, names, loc="upper left", bbox_to_anchor=(0.055, 0.945), ncols=2, columnspacing=2.5)
@@ -266,7 +266,12 @@ def _write_figures(axes: Axes, points, best, places: Mapping[int, int], lines: S
         )
 
 
-def _write_axis(axes: Axes, places: Mapping[int, int], best, factors: Mapping[int, float | None], low: float) -> None:
+def _write_axis(
+    axes: Axes,
+    places: Mapping[int, int],
+    best: Mapping[int, LadderPoint | None],
+    factors: Mapping[int, float | None],
+) -> None:
     """Rung names in two alternating rows, and the factors over the rung before along the bottom."""
     powers = [10.0**p for p in range(-3, 5) if axes.get_ylim()[0] <= 10.0**p <= axes.get_ylim()[1]]
     axes.yaxis.set_ticks(powers, [f"{power:,.10g}" for power in powers])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.device import Device
-from helpers.jsonfile import HASH, Fields, read_json, write_json
+from helpers.jsonfile import Fields, read_json, write_json
 from helpers.records import device_from_json, find_of_device, record_folder
 from helpers.rungs import Rung, find_rung
 from helpers.sanitizer.output import CLEAN, REPORTED, STATUSES, TOOLS, Outcome
@@ -150,7 +150,7 @@ def sanitized_from_json(data: Any, path: Path) -> Sanitized:
         top.fail("shapes", "holds something else", "a list of [M, N, K], each at least 1")
     found = Sanitized(
         rung=top.rung(),
-        code_hashes={name: hashes.text(name, HASH, "16 hexadecimal digits") for name in hashes.data},
+        code_hashes={name: hashes.code_hash(name) for name in hashes.data},
         device=device_from_json(top.object("device")),
         version=top.text("version"),
         shapes=tuple(tuple(shape) for shape in shapes),
