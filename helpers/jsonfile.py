@@ -19,7 +19,13 @@ LARGEST_INTEGER = 2**63 - 1
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")   # as JSON writes one
 RUNG, FUNCTION, HASH = r"(?:\d\d|appendix)_\w+", r"[A-Za-z_]\w*", r"[0-9a-f]{16}"
 DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
-RESTORE = "restore it with git, or delete it and record again with `python -m helpers.record`"
+# What is not recorded with the ladder, by the name of its file or folder, and the module that records it.
+RECORDERS = {
+    "clock": "held_clock", "clusters.json": "cluster_room", "cublas_torch.json": "cublas_torch", "energy.json": "energy",
+    "inputs": "input_speeds", "memory.json": "memory_speed", "orders": "order_speeds", "profile": "profile",
+    "running.json": "minutes", "sanitizer": "compute_sanitizer", "shapes": "shapes",
+}
+BY_HAND = ("published.json",)   # written by people
 
 
 def display(path: Path) -> str:
@@ -28,6 +34,18 @@ def display(path: Path) -> str:
         return str(Path(path).resolve().relative_to(ROOT))
     except (OSError, RuntimeError, ValueError):   # elsewhere, or a loop of links
         return str(path)
+
+
+def recorder(path: Path) -> str:
+    """The command that records such a file."""
+    path = Path(path)
+    module = RECORDERS.get(path.name) or RECORDERS.get(path.parent.name, "record")
+    return f"`python -m helpers.{module}`"
+
+
+def _remedy(path: Path) -> str:
+    again = "" if Path(path).name in BY_HAND else f", or delete it and record again with {recorder(path)}"
+    return f"restore it with git{again}"
 
 
 def format_json(value: Any, indent: int = 0) -> str:
@@ -62,18 +80,20 @@ def read_json(path: Path) -> dict[str, Any]:
         data = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
         if SURROGATE.search(text):
             json.dumps(data, ensure_ascii=False).encode()
+    except RecordError:   # a ValueError, too
+        raise
     except FileNotFoundError:
         raise RecordError(
-            f"{display(path)} does not exist: restore it with git, or record it with `python -m helpers.record`."
+            f"{display(path)} does not exist: restore it with git, or record it with {recorder(path)}."
         ) from None
     except OSError as error:
         raise RecordError(f"{display(path)} cannot be read ({error.strerror}): check its permissions.") from None
     except RecursionError:
-        raise RecordError(f"{display(path)} is not a record, it is nested too deeply: {RESTORE}.") from None
+        raise RecordError(f"{display(path)} is not a record, it is nested too deeply: {_remedy(path)}.") from None
     except ValueError as error:
-        raise RecordError(f"{display(path)} is not valid JSON ({error}): {RESTORE}.") from None
+        raise RecordError(f"{display(path)} is not valid JSON ({error}): {_remedy(path)}.") from None
     if not isinstance(data, dict):
-        raise RecordError(f"{display(path)} holds a JSON {type(data).__name__}, not an object: {RESTORE}.")
+        raise RecordError(f"{display(path)} holds a JSON {type(data).__name__}, not an object: {_remedy(path)}.")
     return data
 
 
@@ -104,7 +124,7 @@ def _require_file(path: Path) -> None:
         kind = "a folder" if path.is_dir() else "no regular file"
         raise RecordError(f"{display(path)} is {kind}: move it away, then restore the file with git.")
     if size > MAX_BYTES:
-        raise RecordError(f"{display(path)} has {size:,} bytes, a record has at most {MAX_BYTES:,}: {RESTORE}.")
+        raise RecordError(f"{display(path)} has {size:,} bytes, a record has at most {MAX_BYTES:,}: {_remedy(path)}.")
 
 
 def write_json(path: Path, data: dict[str, Any], check: Callable[[dict[str, Any], Path], object]) -> Path:
@@ -143,7 +163,7 @@ class Fields:
     def fail(self, key: str, found: str, needed: str) -> None:
         """Raise RecordError: which key, what it is, what it must be."""
         name = ".".join(_shown(part) for part in (self.where, key) if part) or "the file"
-        raise RecordError(f"{display(self.path)}: {name} {found}, but it must be {needed}; {RESTORE}.")
+        raise RecordError(f"{display(self.path)}: {name} {found}, but it must be {needed}; {_remedy(self.path)}.")
 
     def require_place(self, *parts: str) -> None:
         """Raise RecordError if the file's path does not end in these parts: what it holds is of something else.

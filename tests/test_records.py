@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import re
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,13 @@ from helpers.device import Bandwidth, Device
 from helpers.errors import ArgumentError, CourseError, RecordError
 from helpers.held_clock import recorded_clocks
 from helpers.intervals import median, median_interval, quartiles
-from helpers.jsonfile import format_json, write_json
+from helpers.jsonfile import RECORDERS, Fields, format_json, recorder, write_json
 from helpers.kernel import load
 from helpers.order_speeds import find_orders
 from helpers.profile import find_profile
 from helpers.published import published
 from helpers.records import RECORD_DIR, Measurement, Samples
-from helpers.rungs import find_rung
+from helpers.rungs import ROOT, find_rung
 from helpers.yardsticks import Roof, Yardsticks, load_yardsticks, write_yardsticks
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, 62914560, 150_000_000_000, 3201.0, 6144, "580.159.04", 700.0)
@@ -221,8 +223,23 @@ def test_what_is_no_file_or_no_record_is_refused(tmp_path, monkeypatch):
         (folder, "is a folder: move it away"), (pipe, "is no regular file: move it away"), (loop, "cannot be read"),
         (deep, "nested too deeply: restore it"), (large, "has 200,003 bytes, a record has at most 200,000"),
     ):
-        with pytest.raises(RecordError, match=f"{path.name} {words}|{words}"):
+        with pytest.raises(RecordError, match=f"{path.name} {words}|{words}") as caught:
             records.read_record(path)
+        assert "not valid JSON" not in str(caught.value) and str(caught.value).count("restore") <= 1, "one sentence"
+
+
+def test_the_remedy_names_the_command_that_records_such_a_file():
+    text = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^\| `python -m helpers\.(\w+)[^`]*` \|.*\| `([\w.]+)/?` \|$", text, re.M))
+    assert len(found) >= 9
+    for module, name in found.items():
+        path = Path("nvidia-h200") / name / ("" if name.endswith(".json") else "10_clusters.json")
+        assert recorder(path) == f"`python -m helpers.{module}`", f"{path}: see helpers/jsonfile.py"
+    assert recorder(Path("second/nvidia-h200/10_clusters_4096_burst.json")) == "`python -m helpers.record`"
+    for module in RECORDERS.values():
+        assert find_spec(f"helpers.{module}"), module
+    with pytest.raises(RecordError, match="restore it with git.$"):
+        Fields([], Path("published.json"))
 
 
 def test_bytes_that_are_not_text_are_refused(tmp_path):
