@@ -16,7 +16,6 @@ INT32_MAX = 2**31 - 1
 MAX_GRID = (INT32_MAX, 65_535, 65_535)          # CUDA C++ Programming Guide, "Technical Specifications"
 MAX_BLOCK = (1024, 1024, 64)
 MAX_THREADS = 1024
-MAX_SHARED_BYTES = 227 * 1024                   # per CTA on compute capability 9.0
 
 
 def check_product(rung: Rung, A: Any, B: Any, backend: str) -> tuple[int, int, int]:

@@ -21,9 +21,9 @@ RUNG, FUNCTION, HASH = r"(?:\d\d|appendix)_\w+", r"[A-Za-z_]\w*", r"[0-9a-f]{16}
 DATE = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ"
 # What is not recorded with the ladder, by the name of its file or folder, and the module that records it.
 RECORDERS = {
-    "clock": "held_clock", "clusters.json": "cluster_room", "cublas_torch.json": "cublas_torch", "energy.json": "energy",
-    "inputs": "input_speeds", "memory.json": "memory_speed", "orders": "order_speeds", "profile": "profile",
-    "running.json": "minutes", "sanitizer": "compute_sanitizer", "shapes": "shapes",
+    "clock": "held_clock", "clusters.json": "cluster_room", "cublas_torch.json": "cublas_torch",
+    "energy.json": "energy", "inputs": "input_speeds", "memory.json": "memory_speed", "orders": "order_speeds",
+    "profile": "profile", "running.json": "minutes", "sanitizer": "compute_sanitizer", "shapes": "shapes",
 }
 BY_HAND = ("published.json",)   # written by people
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from helpers import gpu
 from helpers.arguments import (
-    MAX_SHARED_BYTES,
     check_cluster,
     check_launch,
     check_output,
@@ -34,7 +33,7 @@ from helpers.cuda import (
 )
 from helpers.errors import ArgumentError, CourseError
 from helpers.launches import TileOrders, plan_launch
-from helpers.rungs import H200_SMS, Rung, find_rung
+from helpers.rungs import H200_SMS, MAX_SHARED_BYTES, Rung, find_rung
 from helpers.tables import counter_table
 
 if TYPE_CHECKING:

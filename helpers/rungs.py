@@ -9,12 +9,14 @@ from pathlib import Path
 
 from helpers.checks import is_integer, require_integer
 from helpers.errors import ArgumentError
+from helpers.words import short
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL_DIR = ROOT / "kernels"
 NOTEBOOK_DIR = ROOT / "notebooks"
 
 
+MAX_SHARED_BYTES = 227 * 1024   # of a CTA on compute capability 9.0, static and dynamic together
 H200_SMS = 132   # streaming multiprocessors of an H200 and of an H100 SXM
 
 
@@ -305,6 +307,11 @@ def split_k(
     if loaded > rows:
         raise ArgumentError(f"a_rows is {a_rows}: the tile has {rows} rows; give {rows} at most.")
     tile = (rows, columns, 64)
+    if stages > (most := MAX_SHARED_BYTES // _ring_bytes(tile, 1, barriers=2)):
+        raise ArgumentError(
+            f"stages is {short(stages)}: shared memory has room for {most} of a tile of {rows} x {columns}; "
+            f"give {most} at most."
+        )
     partial = rows * columns * 4   # fp32 sums, where the ring was; the file has room for them without a split too
     ring = _ring_bytes(tile, stages, barriers=0)
     defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}

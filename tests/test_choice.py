@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from ml_dtypes import bfloat16
 
-from helpers.arguments import MAX_SHARED_BYTES, check_launch, check_sizes
+from helpers.arguments import check_launch, check_sizes
 from helpers.choice import choose, room
 from helpers.errors import ArgumentError
 from helpers.kernel import load
 from helpers.matmul import matmul
-from helpers.rungs import find_rung
+from helpers.rungs import MAX_SHARED_BYTES, find_rung
 from helpers.shapes import SHAPES
 from helpers.verify import verify
 

@@ -8,12 +8,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from helpers.arguments import MAX_SHARED_BYTES, check_product, check_sizes
+from helpers.arguments import check_product, check_sizes
 from helpers.benchmark import recorded
 from helpers.cuda import compile_cubin
 from helpers.errors import ArgumentError, CompileError, NoRecording
 from helpers.kernel import load
-from helpers.rungs import APPENDIX, RUNGS, Box, Rung, base_of, find_rung, split_k
+from helpers.rungs import APPENDIX, MAX_SHARED_BYTES, RUNGS, Box, Rung, base_of, find_rung, split_k
 from helpers.tensor_map import UNIT, tensor_map
 from helpers.tile_order import ORDERS
 
@@ -181,6 +181,9 @@ def test_a_variant_of_the_appendix_is_what_its_file_says(variant, tmp_path, monk
         ((64, 64, 2, 2, 12), "a_rows is 12: it must be one of 8, 16"),
         ((64, 64, 2, 2, 72), "a_rows is 72: the tile has 64 rows; give 64 at most."),
         (([64], 64, 2, 2), "rows is [64]: it must be one of 64, 128."),
+        ((64, 64, 15, 2), "stages is 15: shared memory has room for 14 of a tile of 64 x 64; give 14 at most."),
+        ((128, 256, 5, 2), "stages is 5: shared memory has room for 4 of a tile of 128 x 256; give 4 at most."),
+        ((64, 64, 10**4000, 2), "stages is 1000"),
     ],
     ids=str,
 )
