@@ -27,12 +27,12 @@ from helpers.arguments import check_sizes
 from helpers.arrays import empty_matrix, random_matrix
 from helpers.cublas import CublasLt
 from helpers.cublas import version as cublas_version
-from helpers.device import Telemetry
 from helpers.errors import ArgumentError, CourseError, NoRecording
 from helpers.gpu_lock import gpu_lock
 from helpers.intervals import median
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
+from helpers.nvml import Telemetry
 from helpers.records import Measurement, Samples, find_record, require_regime, size_name
 from helpers.rungs import Rung, find_rung
 from helpers.timing import CudaTimer, Launch, Timer, Turn

@@ -8,8 +8,9 @@ slower; if it lost nothing, the kernel is.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from helpers.device import BUSY_PCT, BoardState, Device, board
+from helpers.device import Device, board
 from helpers.jsonfile import display
+from helpers.nvml import BUSY_PCT, BoardState
 from helpers.records import Measurement, file_name, size_name, three_digits
 from helpers.rungs import find_rung
 

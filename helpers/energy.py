@@ -38,12 +38,12 @@ from helpers.benchmark import (
     warm_chunk,
 )
 from helpers.checks import require_integer
-from helpers.device import Telemetry
 from helpers.energy_records import CUBLAS, Energies, Energy, EnergyTurn, recorded_energies, write_energies
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
+from helpers.nvml import Telemetry
 from helpers.rungs import find_rung
 from helpers.timing import Turn
 from helpers.typed import typed

@@ -14,6 +14,7 @@ from typing import Any
 from helpers.cuda import supported_architectures
 from helpers.dependent import DependentLaunch
 from helpers.errors import BackendError
+from helpers.nvml import memory_info
 from helpers.words import first_line
 
 NEEDED_DRIVER = 13000   # CUDA 13.0, as cuDriverGetVersion counts
@@ -275,8 +276,6 @@ def is_of_gpu(error: Exception) -> bool:
 def out_of_memory(what: str, error: Exception) -> BackendError:
     """An error that `is_of_gpu` as one sentence: how much more was needed, and how much is free."""
     import cupy
-
-    from helpers.device import memory_info  # which imports this module
 
     asked = re.search(r"allocating ([\d,]+) bytes", str(error))
     needed = f"{_size(int(asked[1].replace(',', '')))} more" if asked else "more"

@@ -14,10 +14,10 @@ from helpers.arguments import check_sizes
 from helpers.benchmark import Bench, BenchmarkRefused, benchmark, check_options
 from helpers.causes import Facts, Finding, findings
 from helpers.checks import require_kind
-from helpers.device import BoardState, PowerMeter
 from helpers.errors import ArgumentError, CourseError
 from helpers.held_clock import measure_clock, recorded_clocks
 from helpers.kernel import Kernel, load
+from helpers.nvml import LOOK_BACK_S, BoardState, PowerMeter
 from helpers.records import Measurement, find_record, size_name
 from helpers.rungs import Rung, find_rung
 from helpers.tables import CHECK_COLUMNS, UNDER_FOUND, line
@@ -122,7 +122,7 @@ def _recorded(
 
 def board_state() -> BoardState:
     """What NVML says after a moment in which this process asks nothing of the GPU."""
-    time.sleep(device.LOOK_BACK_S)
+    time.sleep(LOOK_BACK_S)
     return PowerMeter().state()
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from helpers.cuda import compile_cubin
-from helpers.device import Device, PowerMeter, Telemetry, device_info, no_device_reason
+from helpers.device import Device, device_info, no_device_reason
 from helpers.errors import BackendError
 from helpers.gpu import driver_error, load_function, probe
+from helpers.nvml import PowerMeter, Telemetry
 
 PROBES = Path(__file__).resolve().parent / "probes"
 CLOCK_WINDOW_US = 50

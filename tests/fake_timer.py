@@ -1,6 +1,6 @@
 """A timer that needs no GPU, for the tests of what is measured with one."""
 
-from helpers.device import Telemetry
+from helpers.nvml import Telemetry
 from helpers.timing import Burst, Turn
 
 BUSY = Telemetry(690.0, 60.0, 1455.0, ("sw_power_cap",))

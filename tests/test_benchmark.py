@@ -14,10 +14,11 @@ from fake_timer import BUSY, FakeTimer
 from helpers import record, records, timing
 from helpers.arrays import empty_matrix, random_matrix
 from helpers.benchmark import Bench, BenchmarkRefused, benchmark
-from helpers.device import Device, Telemetry
+from helpers.device import Device
 from helpers.errors import ArgumentError, BackendError, CourseError, RecordError
 from helpers.gpu_lock import gpu_lock
 from helpers.kernel import load
+from helpers.nvml import Telemetry
 from helpers.progress import CountedTimer
 from helpers.rungs import find_rung
 from helpers.timing import CudaTimer, clock_from

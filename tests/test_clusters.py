@@ -7,7 +7,7 @@ import pytest
 from picture_checks import require_legible
 
 from helpers import emulate
-from helpers.device import Bandwidth, Telemetry
+from helpers.device import Bandwidth
 from helpers.emulator import compile_kernel
 from helpers.errors import ArgumentError
 from helpers.exercises.nb10 import other_address
@@ -18,6 +18,7 @@ from helpers.models.clusters import cluster_step, shared_budget
 from helpers.models.k_walk import CLUSTER_TILE, hbm_read
 from helpers.models.l2 import l2_traffic
 from helpers.models.stmatrix import STORES, row_and_chunk, stmatrix_address, stmatrix_addresses
+from helpers.nvml import Telemetry
 from helpers.plots.clusters import cluster_bars, memory_bars, stmatrix_map, tile_chart
 from helpers.plots.roof import energies, energy_bars, roof_chart
 from helpers.records import find_record

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from helpers import device
+from helpers import nvml as nvml_module
 from helpers.device import Device
 from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import Gpu, Probe
@@ -138,53 +139,53 @@ def test_a_gpu_that_cupy_cannot_use_is_none_with_a_reason(monkeypatch):
 
 
 def test_power_meter_reads_units_and_reasons():
-    reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(reasons=0x1 | 0x4 | 0x40)).read()
+    reading = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(reasons=0x1 | 0x4 | 0x40)).read()
     assert (reading.power_w, reading.temperature_c, reading.sm_clock_nvml_mhz) == (691.234, 61.0, 1455.0)
     assert reading.throttle_reasons == ("sw_power_cap", "hw_thermal_slowdown")
     assert reading.reason is None
 
 
 def test_power_meter_reads_joules_and_when(monkeypatch):
-    monkeypatch.setattr(device, "time", SimpleNamespace(perf_counter=lambda: 42.5))
-    reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).read()
+    monkeypatch.setattr(nvml_module, "time", SimpleNamespace(perf_counter=lambda: 42.5))
+    reading = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).read()
     assert (reading.energy_j, reading.at_s) == (12_345.678, 42.5)
     without = FakeNvml(("nvmlDeviceGetTotalEnergyConsumption",))
-    reading = device.PowerMeter(cupy=fake_cupy(), nvml=without).read()
+    reading = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=without).read()
     assert (reading.energy_j, reading.power_w, reading.reason) == (None, 691.234, None), "the ladder needs no joules"
 
 
 def test_power_meter_says_what_is_missing():
     broken = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrentClocksEventReasons")
-    reading = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).read()
+    reading = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).read()
     assert (reading.power_w, reading.throttle_reasons, reading.temperature_c) == (None, None, 61.0)
     assert reading.reason == "NVML does not report power, throttle reasons on this GPU"
-    lost = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",))).read()
+    lost = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",))).read()
     assert lost.power_w is None and lost.reason == "NVML does not know this GPU"
 
 
 def test_the_state_of_the_board_is_what_nvml_says():
-    state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).state()
-    others = (device.process_name(7), device.process_name(8))
-    assert state == device.BoardState(700.0, 700.0, 1455.0, 1200.0, 37.0, 2, False, ("sw_power_cap",), others)
-    own = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(default_clock=1200)).state()
+    state = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml()).state()
+    others = (nvml_module.process_name(7), nvml_module.process_name(8))
+    assert state == nvml_module.BoardState(700.0, 700.0, 1455.0, 1200.0, 37.0, 2, False, ("sw_power_cap",), others)
+    own = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(default_clock=1200)).state()
     assert own.set_clock_mhz is None, "nobody has set it: the board came with it"
     broken = ("nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetApplicationsClock")
-    state = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).state()
+    state = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(broken)).state()
     assert (state.mig, state.processes, state.set_clock_mhz, state.busy_pct) == (None, None, None, 37.0)
-    lost = device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",)))
-    assert lost.state() == device.BoardState()
+    lost = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml(("nvmlDeviceGetHandleByPciBusId",)))
+    assert lost.state() == nvml_module.BoardState()
 
 
 def test_a_process_is_named_where_the_machine_knows_it():
-    assert re.fullmatch(rf"process {os.getpid()} \([^)]+\)", device.process_name(os.getpid()))
-    assert device.process_name(1 << 30) == f"process {1 << 30}"
+    assert re.fullmatch(rf"process {os.getpid()} \([^)]+\)", nvml_module.process_name(os.getpid()))
+    assert nvml_module.process_name(1 << 30) == f"process {1 << 30}"
 
 
 @pytest.fixture
 def slept(monkeypatch):
     """The rests that were taken; nothing waits."""
     rests = []
-    monkeypatch.setattr(device.time, "sleep", rests.append)
+    monkeypatch.setattr(nvml_module.time, "sleep", rests.append)
     return rests
 
 
@@ -192,26 +193,26 @@ def slept(monkeypatch):
     ("pids", "busy", "rests", "words"),
     [
         ([os.getpid()], 100, [], ""),   # it is alone: no time is lost
-        ([os.getpid(), 1 << 30], 3, [device.LOOK_BACK_S], ""),   # the other one holds memory and does nothing
-        ([os.getpid(), 1 << 30], 98, [device.LOOK_BACK_S],
+        ([os.getpid(), 1 << 30], 3, [nvml_module.LOOK_BACK_S], ""),   # the other one holds memory and does nothing
+        ([os.getpid(), 1 << 30], 98, [nvml_module.LOOK_BACK_S],
          f"Another process computed on this GPU (process {1 << 30}; busy 98% of the time while this one rested), so "
          "the figures are too low: measure when it is done."),
-        ([], 98, [device.LOOK_BACK_S], "GPU (its name is not known; busy 98%"),   # a container hides all processes
+        ([], 98, [nvml_module.LOOK_BACK_S], "GPU (its name is not known; busy 98%"),   # a container hides all processes
     ],
 )
 def test_another_process_at_work_is_noticed(slept, pids, busy, rests, words):
     nvml = FakeNvml()
     nvml.nvmlDeviceGetUtilizationRates = lambda handle: SimpleNamespace(gpu=busy)
     nvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: [SimpleNamespace(pid=pid) for pid in pids]
-    said = device.PowerMeter(cupy=fake_cupy(), nvml=nvml).disturbance()
+    said = nvml_module.PowerMeter(cupy=fake_cupy(), nvml=nvml).disturbance()
     assert slept == rests and words in said and bool(words) == bool(said)
 
 
 def test_where_nvml_does_not_say_who_is_there_nobody_is_accused(slept):
     for broken in ("nvmlDeviceGetUtilizationRates", "nvmlDeviceGetHandleByPciBusId"):
-        assert device.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml((broken,))).disturbance() == ""
+        assert nvml_module.PowerMeter(cupy=fake_cupy(), nvml=FakeNvml((broken,))).disturbance() == ""
     without = FakeNvml(("nvmlDeviceGetComputeRunningProcesses",))
-    assert "its name is not known; busy 37%" in device.PowerMeter(cupy=fake_cupy(), nvml=without).disturbance()
+    assert "its name is not known; busy 37%" in nvml_module.PowerMeter(cupy=fake_cupy(), nvml=without).disturbance()
 
 
 @pytest.mark.parametrize(
@@ -230,14 +231,14 @@ def test_boards_are_told_apart_by_what_the_driver_reports(capability, sms, mhz, 
 
 
 def test_power_meter_without_nvml_gives_a_reason(monkeypatch):
-    monkeypatch.setattr(device, "_nvml", lambda: None)
-    assert "install nvidia-ml-py" in device.PowerMeter().read().reason
+    monkeypatch.setattr(nvml_module, "nvml_library", lambda: None)
+    assert "install nvidia-ml-py" in nvml_module.PowerMeter().read().reason
 
 
 def test_reason_names_of_new_bits():
-    assert device.reason_names(0) == ()
-    assert device.reason_names(0x1) == ()
-    assert device.reason_names(0x1000 | 0x8) == ("hw_slowdown", "reason_0x1000")
+    assert nvml_module.reason_names(0) == ()
+    assert nvml_module.reason_names(0x1) == ()
+    assert nvml_module.reason_names(0x1000 | 0x8) == ("hw_slowdown", "reason_0x1000")
 
 
 def test_bandwidth_is_the_median_in_decimal_gigabytes():

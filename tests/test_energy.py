@@ -11,7 +11,7 @@ from fake_timer import FakeTimer
 
 from helpers import energy as module
 from helpers.benchmark import BenchmarkRefused
-from helpers.device import Device, Telemetry
+from helpers.device import Device
 from helpers.energy import energies, turn_energy, watts_of
 from helpers.energy_records import (
     CUBLAS,
@@ -24,6 +24,7 @@ from helpers.energy_records import (
 )
 from helpers.errors import ArgumentError, BackendError, RecordError
 from helpers.kernel import load
+from helpers.nvml import Telemetry
 from helpers.records import RECORD_DIR
 from helpers.rungs import find_rung
 from helpers.timing import Turn

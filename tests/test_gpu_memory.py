@@ -11,6 +11,7 @@ from cupy.cuda.memory import OutOfMemoryError
 from cupy_backends.cuda.api.runtime import CUDARuntimeError
 
 from helpers import arrays, device, gpu
+from helpers import nvml as nvml_module
 from helpers.arrays import empty_matrix, random_matrix, to_backend
 from helpers.cublas import CublasLt
 from helpers.entry import guarded
@@ -84,7 +85,7 @@ def test_where_not_even_a_context_has_room_nvml_says_how_much_is_free(monkeypatc
         nvmlDeviceGetHandleByPciBusId=lambda address: address,
         nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(free=GIB // 4, total=140 * GIB, used=0),
     )
-    monkeypatch.setattr(device, "_nvml", lambda: nvml)
+    monkeypatch.setattr(nvml_module, "nvml_library", lambda: nvml)
     monkeypatch.setattr(cupy.cuda.runtime, "deviceGetPCIBusId", lambda index: "0000:1B:00.0")
     monkeypatch.setattr(arrays, "namespace", lambda backend: SimpleNamespace(empty=no_context_for))
     words = WORDS.replace("3.00 GiB more is", "more, beside a CUDA context of some hundred MiB, is")
@@ -118,7 +119,7 @@ def test_what_the_driver_does_not_say_is_left_out(monkeypatch):
         raise RuntimeError("cudaErrorUnknown")
 
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", broken)
-    monkeypatch.setattr(device, "_nvml", lambda: None)
+    monkeypatch.setattr(nvml_module, "nvml_library", lambda: None)
     said = str(gpu.out_of_memory("it", OutOfMemoryError(3 * GIB, 0, 0)))
     assert "for it: 3.00 GiB more is needed, and it does not say how much is free; give" in said
     assert "for it: more is needed, and it does not" in str(gpu.out_of_memory("it", MemoryError("no numbers")))

@@ -9,8 +9,9 @@ import pytest
 from helpers import performance
 from helpers.benchmark import BenchmarkRefused
 from helpers.causes import Facts, filled, findings
-from helpers.device import BoardState, Device
+from helpers.device import Device
 from helpers.errors import ArgumentError
+from helpers.nvml import BoardState
 from helpers.performance import measure_and_explain, why_slower
 from helpers.records import Measurement, Samples
 
