@@ -36,7 +36,7 @@ from helpers.intervals import median
 from helpers.kernel import Kernel
 from helpers.models.machine import H200
 from helpers.records import Samples
-from helpers.shape_records import Proposal, ShapeSpeed, product_bytes, work_of
+from helpers.shape_records import Limits, Proposal, ShapeSpeed, product_bytes, work_of
 from helpers.timing import Launch, Timer
 from helpers.verify import FILLING
 
@@ -44,6 +44,7 @@ L2_TIMES = 4
 PROPOSALS = 8
 POOL_VALUES = 33_554_467        # a prime: rows of a matrix begin at ever new places of the pool
 GROUP_MS, MOST_IN_GROUP = 0.5, 64
+DATASHEET = Limits(H200.dense_tflops, H200.hbm_bandwidth / 1e9)
 LAUNCH_MS = 0.005               # what even the smallest product takes, roughly
 SHORT_REST_S, REST_S, RESTS = 0.05, 0.2, 10   # a rest before a burst, ten times as long as it, within these limits
 TRIAL_MS = 5.0                  # of a burst in which a proposal is tried, at most, or a single launch
@@ -129,12 +130,7 @@ def copies_for(m: int, n: int, k: int, l2_bytes: int) -> int:
 
 def group_for(m: int, n: int, k: int) -> int:
     """Launches that are queued in one: about half a millisecond of them, by what an H200 takes at least."""
-    return max(1, min(MOST_IN_GROUP, int(GROUP_MS / (LAUNCH_MS + least_ms(m, n, k)))))
-
-
-def least_ms(m: int, n: int, k: int) -> float:
-    """Milliseconds that a product takes on an H200 by its datasheet, at least."""
-    return 1e3 * max(2 * m * n * k / H200.dense_tflops / 1e12, product_bytes(m, n, k) / H200.hbm_bandwidth)
+    return max(1, min(MOST_IN_GROUP, int(GROUP_MS / (LAUNCH_MS + DATASHEET.ms(m, n, k)))))
 
 
 def measure_shape(
@@ -279,6 +275,6 @@ def estimate_s(sizes: Sequence[tuple[int, int, int]], rounds: int) -> float:
     """Seconds that some shapes take on an H200, roughly: three contenders, at a fair share of the datasheet's speed."""
     total = START_S
     for size in sizes:
-        ms = max(LAUNCH_MS, least_ms(*size) / EFFICIENCY) * group_for(*size)
+        ms = max(LAUNCH_MS, DATASHEET.ms(*size) / EFFICIENCY) * group_for(*size)
         total += OVERHEAD_S + 3 * rounds * (rest_for(ms) + ms * launch_count(ms) / 1e3)
     return total

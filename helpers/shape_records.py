@@ -132,6 +132,30 @@ def product_bytes(m: int, n: int, k: int) -> int:
     return 2 * (m * k + k * n + m * n)
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a GPU can do at most. tflops: of the tensor cores alone. gb_per_s: of HBM, in 1e9 bytes."""
+
+    tflops: float
+    gb_per_s: float
+
+    def flop_ms(self, m: int, n: int, k: int) -> float:
+        """Milliseconds that the FLOP of a product take at least."""
+        return 2 * m * n * k / self.tflops / 1e9
+
+    def byte_ms(self, m: int, n: int, k: int) -> float:
+        """Milliseconds that its bytes take at least."""
+        return product_bytes(m, n, k) / self.gb_per_s / 1e6
+
+    def by_memory(self, m: int, n: int, k: int) -> bool:
+        """Whether the bytes take longer."""
+        return self.byte_ms(m, n, k) > self.flop_ms(m, n, k)
+
+    def ms(self, m: int, n: int, k: int) -> float:
+        """The bound: the longer one."""
+        return max(self.flop_ms(m, n, k), self.byte_ms(m, n, k))
+
+
 def shape_path(size: tuple[int, int, int], slug: str, directory: Path | None = None) -> Path:
     """Where the record of a shape belongs."""
     return record_folder(directory) / slug / "shapes" / f"{size_name(*size)}.json"

@@ -9,7 +9,6 @@ the rules in `reasons`.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.memory_speed import recorded_speeds
@@ -17,7 +16,7 @@ from helpers.page import page_main
 from helpers.records import three_digits
 from helpers.rotation import L2_TIMES, PROPOSALS
 from helpers.rungs import ROOT
-from helpers.shape_records import ShapeSpeed, load_shapes, product_bytes
+from helpers.shape_records import Limits, ShapeSpeed, load_shapes, product_bytes
 from helpers.shapes import GROUPS, SHAPES, Shape
 from helpers.typed import typed
 from helpers.words import plural
@@ -51,30 +50,6 @@ A product that stands in two groups is counted once in all.
   once, at the speed at which all SMs read HBM (`helpers/memory_speed.py`). Speeds are in TFLOP/s where the first is
   longer, and in GB/s where the second is.
 """
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a GPU can do at most, measured. tflops: of the tensor cores alone. gb_per_s: of HBM, in 1e9 bytes."""
-
-    tflops: float
-    gb_per_s: float
-
-    def flop_ms(self, m: int, n: int, k: int) -> float:
-        """Milliseconds that the FLOP of a product take at least."""
-        return 2 * m * n * k / self.tflops / 1e9
-
-    def byte_ms(self, m: int, n: int, k: int) -> float:
-        """Milliseconds that its bytes take at least."""
-        return product_bytes(m, n, k) / self.gb_per_s / 1e6
-
-    def by_memory(self, m: int, n: int, k: int) -> bool:
-        """Whether the bytes take longer."""
-        return self.byte_ms(m, n, k) > self.flop_ms(m, n, k)
-
-    def ms(self, m: int, n: int, k: int) -> float:
-        """The bound: the longer one."""
-        return max(self.flop_ms(m, n, k), self.byte_ms(m, n, k))
 
 
 def recorded_limits(slug: str, directory: Path | None = None) -> Limits | None:

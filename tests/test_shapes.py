@@ -26,6 +26,7 @@ from helpers.records import RECORD_DIR, Measurement, Samples
 from helpers.rotation import Rotation, copies_for, cut, measure_shape
 from helpers.rungs import find_rung, split_k
 from helpers.shape_records import (
+    Limits,
     Proposal,
     ShapeSpeed,
     Work,
@@ -36,7 +37,7 @@ from helpers.shape_records import (
     write_shape,
 )
 from helpers.shapes import GROUPS, SHAPES, Shape, chosen_shapes, is_current, run_shapes
-from helpers.shapes_page import DOCUMENT, Limits, by_group, document, reasons, recorded_shapes
+from helpers.shapes_page import DOCUMENT, by_group, document, reasons, recorded_shapes
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0, l2_bytes=62_914_560)
 LIMITS = Limits(900.0, 4500.0)
@@ -114,7 +115,7 @@ def test_short_launches_are_grouped() -> None:
     groups = {shape.size: rotation.group_for(*shape.size) for shape in SHAPES}
     assert groups[512, 512, 512] == 64 and groups[1, 4096, 4096] > 16 and groups[8192, 8192, 8192] == 1
     for size, group in groups.items():
-        assert group in (1, 64) or group * (rotation.least_ms(*size) + rotation.LAUNCH_MS) <= 0.5
+        assert group in (1, 64) or group * (rotation.DATASHEET.ms(*size) + rotation.LAUNCH_MS) <= 0.5
 
 
 def test_the_rest_goes_with_the_burst() -> None:
