@@ -113,7 +113,7 @@ def write_room(room: ClusterRoom, directory: Path | None = None) -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = Parser(prog="python -m helpers.cluster_room", description="Record how many clusters have room at once.")
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     options = parser.parse_args(arguments)
 
     def work() -> int:

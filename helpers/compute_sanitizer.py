@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m helpers.compute_sanitizer", description="Record what compute-sanitizer says.")
     parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     parser.add_argument("--again", action="store_true", help="what is current, too")
     parser.add_argument("--no-faults", action="store_true", help="leave the planted faults out")
     parser.add_argument("--jobs", type=int, default=min(MOST_CHILDREN, os.cpu_count() or 1), help="children at a time")

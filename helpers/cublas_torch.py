@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0, or 1 if our cuBLAS is slower."""
     parser = Parser(prog="python -m helpers.cublas_torch", description="Compare cuBLAS as called here with torch.")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     return guarded(lambda: _record(parser.parse_args(arguments)))
 
 

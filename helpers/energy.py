@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
@@ -192,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), metavar="N", help="M = N = K")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--turn", type=float, default=TURN_S, metavar="SECONDS", help="length of a turn")
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     return guarded(lambda: _record(parser.parse_args(arguments)))
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from helpers import gpu
@@ -21,6 +22,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)}; see `{self.prog} --help`.\n")
+
+    def add_output(self, default: Path | None = None) -> None:
+        """`--output`, the folder that a command writes its records into. default: if that must not be None."""
+        self.add_argument("--output", type=Path, default=default, metavar="DIR", help="instead of helpers/records")
 
 
 def fail(sentence: str, code: int = 1) -> int:

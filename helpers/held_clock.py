@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("rungs", nargs="*", default=["6", "7", "8", "9", "10"], metavar="RUNG")
     parser.add_argument("--sizes", nargs="+", type=int, default=[4096, 8192], metavar="N")
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     options = parser.parse_args(arguments)
     return guarded(lambda: _record([find_rung(name) for name in options.rungs], options))
 

@@ -237,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rung", default=RUNG)
     parser.add_argument("--sizes", nargs="+", type=int, default=[4096], metavar="N", help="M = N = K")
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     return guarded(lambda: _record(parser.parse_args(arguments)))
 
 

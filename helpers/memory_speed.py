@@ -242,7 +242,7 @@ def write_speeds(speeds: MemorySpeeds, directory: Path | None = None) -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = Parser(prog="python -m helpers.memory_speed", description="Record how fast the memories of this GPU are.")
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     options = parser.parse_args(arguments)
 
     def work() -> int:

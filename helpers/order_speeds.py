@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rung", default=RUNG)
     parser.add_argument("--sizes", nargs="+", type=int, default=[4096, 8192, 16384], metavar="N", help="M = N = K")
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=list(ORDERS))
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     return guarded(lambda: _record(parser.parse_args(arguments)))
 
 

@@ -368,7 +368,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", nargs="+", type=int, default=[512, 1024], metavar="N", help="M = N = K")
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=None, help="of tiles, for rungs from 8 on")
     parser.add_argument("--only", nargs="+", default=None, metavar="NAME", help="counters whose names begin so")
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     parser.add_argument("--launch", nargs=3, metavar=("RUNG", "ENTRY", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     return guarded(lambda: _run(options))

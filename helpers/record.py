@@ -254,7 +254,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--turn", type=float, default=3.0, metavar="SECONDS", help="length of a sustained turn")
     parser.add_argument("--twin-limit", type=int, default=TWIN_LIMIT, metavar="N", help="largest size of a twin")
     parser.add_argument("--ablations", action="store_true", help="the rungs' ablations, too")
-    parser.add_argument("--output", type=Path, default=RECORD_DIR, metavar="DIR", help="instead of helpers/records")
+    parser.add_output(RECORD_DIR)
     parser.add_argument("--force", action="store_true", help="measure what is current, too")
     parser.add_argument("--no-yardsticks", action="store_true", help="leave device.json alone")
     parser.add_argument("--list", action="store_true", help="show the jobs and how long they take, and stop")

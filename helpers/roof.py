@@ -157,7 +157,7 @@ def record(directory: Path | None = None) -> Path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = Parser(prog="python -m helpers.roof", description="Record how fast the tensor cores are alone.")
-    parser.add_argument("--output", type=Path, default=None, metavar="DIR", help="instead of helpers/records")
+    parser.add_output()
     options = parser.parse_args(arguments)
 
     def work() -> int:

@@ -190,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=[], help="all by default")
     parser.add_argument("--only", nargs="+", type=size, default=[], metavar="MxNxK", help="shapes of the table")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"{ROUNDS} by default, for a 95%% interval")
-    parser.add_argument("--output", type=Path, default=RECORD_DIR, metavar="DIR", help="instead of helpers/records")
+    parser.add_output(RECORD_DIR)
     parser.add_argument("--force", action="store_true", help="measure what is current, too")
     parser.add_argument("--plan", action="store_true", help="show the shapes and how long they take, and stop")
     return parser
