@@ -18,13 +18,14 @@ import numpy as np
 
 from helpers import device
 from helpers.arrays import empty_matrix
-from helpers.benchmark import BURST_ROUNDS, Bench, Contender, burst_together, launch_first, require_right, toolkit
+from helpers.benchmark import BURST_ROUNDS, Bench, Contender, launch_first, require_right, toolkit
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.records import MS_DIGITS, device_from_json, record_folder, three_digits
+from helpers.rounds import burst_together
 
 SCHEMA = "hopper-matmul/cublas-torch/1"
 SIZES = (4096, 8192)

@@ -25,17 +25,7 @@ import numpy as np
 
 from helpers import device
 from helpers.arrays import empty_matrix
-from helpers.benchmark import (
-    Bench,
-    Contender,
-    check_options,
-    dropped_s,
-    in_turn,
-    launch_first,
-    require_right,
-    toolkit,
-    warm_chunk,
-)
+from helpers.benchmark import Bench, Contender, check_options, launch_first, require_right, toolkit
 from helpers.checks import require_integer
 from helpers.energy_records import CUBLAS, Energies, Energy, EnergyTurn, recorded_energies, write_energies
 from helpers.entry import Parser, guarded
@@ -43,6 +33,7 @@ from helpers.errors import BackendError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.nvml import Telemetry
+from helpers.rounds import dropped_s, in_turn, warm_chunk
 from helpers.rungs import find_rung
 from helpers.timing import Turn
 from helpers.typed import typed

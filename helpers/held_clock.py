@@ -18,7 +18,6 @@ from typing import Any
 
 from helpers import device, gpu
 from helpers.arrays import empty_matrix, random_matrix
-from helpers.benchmark import SPIN_MS, launch_count, warm_turn
 from helpers.checks import require_kind
 from helpers.device import Device, peak_tflops
 from helpers.entry import Parser, guarded
@@ -27,6 +26,7 @@ from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.records import REGIMES, Measurement, device_from_json, record_folder, require_regime
+from helpers.rounds import SPIN_MS, launch_count, warm_turn
 from helpers.rungs import Rung, find_rung
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.variants import save_text

@@ -19,15 +19,7 @@ from typing import Any
 from helpers import device
 from helpers.arguments import check_sizes
 from helpers.arrays import INPUTS, empty_matrix, input_matrix
-from helpers.benchmark import (
-    Bench,
-    Contender,
-    burst_together,
-    check_options,
-    launch_first,
-    sustained_together,
-    toolkit,
-)
+from helpers.benchmark import Bench, Contender, check_options, launch_first, toolkit
 from helpers.checks import require_integer
 from helpers.device import Device
 from helpers.entry import Parser, guarded
@@ -45,6 +37,7 @@ from helpers.records import (
     size_name,
     three_digits,
 )
+from helpers.rounds import burst_together, sustained_together
 from helpers.rungs import Rung, find_rung
 from helpers.speeds import MISSING
 

@@ -25,6 +25,7 @@ from helpers.intervals import median
 from helpers.jsonfile import Fields, display, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
 from helpers.records import device_from_json, find_of_device, record_folder
+from helpers.rounds import SPIN_MS
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.typed import typed
 
@@ -42,7 +43,7 @@ SHARED_READS = 30_000          # of each thread: some milliseconds
 L2_ROUNDS = 8
 L2_SHARE = 3                   # a third of L2: it has two halves, and a line may be in both
 HBM_BYTES = 1 << 31
-LAUNCHES, ROUNDS, REST_S, SPIN_MS = 4, 5, 0.2, 0.3
+LAUNCHES, ROUNDS, REST_S = 4, 5, 0.2
 
 
 @dataclass(frozen=True)

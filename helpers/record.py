@@ -20,15 +20,7 @@ from pathlib import Path
 
 from helpers import device
 from helpers.arguments import require_suitable
-from helpers.benchmark import (
-    BURST_LIMIT_MS,
-    BURST_ROUNDS,
-    SUSTAINED_ROUNDS,
-    Bench,
-    BenchmarkRefused,
-    check_options,
-    measure_together,
-)
+from helpers.benchmark import BURST_ROUNDS, SUSTAINED_ROUNDS, Bench, BenchmarkRefused, check_options, measure_together
 from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, RecordError
@@ -47,6 +39,7 @@ from helpers.records import (
 )
 from helpers.roof import RULE as ROOF_RULE
 from helpers.roof import measure_roofs
+from helpers.rounds import BURST_LIMIT_MS
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.timing import CudaTimer
 from helpers.words import plural

@@ -15,7 +15,6 @@ import numpy as np
 
 from helpers import device, gpu
 from helpers.arrays import input_matrix
-from helpers.benchmark import BURST_LAUNCHES, SPIN_MS, warm_turn
 from helpers.cuda import compile_cubin
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
@@ -25,6 +24,7 @@ from helpers.intervals import median
 from helpers.jsonfile import display
 from helpers.nvml import Telemetry
 from helpers.records import require_regime, three_digits
+from helpers.rounds import BURST_LAUNCHES, SPIN_MS, warm_turn
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.yardsticks import Roof, load_yardsticks, write_yardsticks
 

@@ -19,23 +19,14 @@ import numpy as np
 
 from helpers import device
 from helpers.arrays import empty_matrix, random_matrix
-from helpers.benchmark import (
-    SPIN_MS,
-    Bench,
-    Contender,
-    Rounds,
-    burst_together,
-    launch_count,
-    launch_first,
-    measurement_of,
-    require_right,
-)
+from helpers.benchmark import Bench, Contender, launch_first, measurement_of, require_right
 from helpers.choice import Choice
 from helpers.errors import BackendError
 from helpers.intervals import median
 from helpers.kernel import Kernel
 from helpers.models.machine import H200
 from helpers.records import Samples
+from helpers.rounds import SPIN_MS, Rounds, burst_together, launch_count
 from helpers.shape_records import Limits, Proposal, ShapeSpeed, product_bytes, work_of
 from helpers.timing import Launch, Timer
 from helpers.verify import FILLING

@@ -20,6 +20,7 @@ from helpers.gpu_lock import gpu_lock
 from helpers.kernel import load
 from helpers.nvml import Telemetry
 from helpers.progress import CountedTimer
+from helpers.rounds import DROP_S, burst_together, chunk_launches, launch_count, spin_for, sustained_together, warm_turn
 from helpers.rungs import find_rung
 from helpers.timing import CudaTimer, clock_from
 
@@ -38,7 +39,7 @@ def cublas():
 
 def test_burst_interleaves_and_swaps_the_order_each_round():
     timer = FakeTimer({kernel: 0.5, cublas: 0.2})
-    result = bm.burst_together(timer, [kernel], cublas, rounds=4, rest_s=1.0)[0]
+    result = burst_together(timer, [kernel], cublas, rounds=4, rest_s=1.0)[0]
     timed = [call for call in timer.calls if call[2] == 1.0]
     assert [call[0] for call in timed] == [kernel, cublas, cublas, kernel, kernel, cublas, cublas, kernel]
     assert {call[1] for call in timed} == {16} and {call[3] for call in timed} == {0.3}
@@ -54,20 +55,20 @@ def test_kernels_measured_together_share_the_turns_of_cublas():
         pass
 
     timer = FakeTimer({kernel: 0.5, other: 100.0, cublas: 0.2})
-    first, second = bm.burst_together(timer, [kernel, other], cublas, rounds=2, rest_s=1.0)
+    first, second = burst_together(timer, [kernel, other], cublas, rounds=2, rest_s=1.0)
     timed = [call[:2] for call in timer.calls if call[2] == 1.0]
     assert timed == [(kernel, 16), (other, 1), (cublas, 16), (cublas, 16), (other, 1), (kernel, 16)]
     assert first.samples.cublas_ms == second.samples.cublas_ms == ((0.2,),) * 2
     assert first.samples.kernel_ms == ((0.5,),) * 2 and second.samples.kernel_ms == ((100.0,),) * 2
     assert (first.method["kernel_launches"], second.method["kernel_launches"]) == (16, 1)
-    first, second = bm.sustained_together(timer, [kernel, other], cublas, rounds=2, turn_s=3.0)
+    first, second = sustained_together(timer, [kernel, other], cublas, rounds=2, turn_s=3.0)
     assert [call[0] for call in timer.calls if call[1] == 3.0] == [kernel, other, cublas, cublas, other, kernel]
     assert (first.method["kernel_launches_per_sample"], second.method["kernel_launches_per_sample"]) == (100, 1)
 
 
 def test_slow_kernels_are_launched_less_often_and_the_method_says_so():
     timer = FakeTimer({kernel: 340.0, cublas: 7.0})
-    result = bm.burst_together(timer, [kernel], cublas, rounds=2)[0]
+    result = burst_together(timer, [kernel], cublas, rounds=2)[0]
     assert (result.method["kernel_launches"], result.method["cublas_launches"]) == (1, 5)
     assert {call[:2] for call in timer.calls[-2:]} == {(kernel, 1), (cublas, 5)}
 
@@ -76,35 +77,35 @@ def test_slow_kernels_are_launched_less_often_and_the_method_says_so():
     ("ms", "launches"), [(0.005, 16), (2.5, 16), (2.6, 15), (20.0, 2), (39.0, 1), (41.0, 1), (4500.0, 1), (0.0, 16)]
 )
 def test_a_burst_stays_below_forty_milliseconds(ms, launches):
-    assert bm.launch_count(ms) == launches
+    assert launch_count(ms) == launches
 
 
 @pytest.mark.parametrize(("queue_ms", "spin"), [(0.0, 0.3), (0.19, 0.3), (0.3, 0.5), (1.0, 1.5), (80.0, 5.0)])
 def test_the_spin_outlasts_the_queueing(queue_ms, spin):
-    assert bm.spin_for(queue_ms) == pytest.approx(spin)
+    assert spin_for(queue_ms) == pytest.approx(spin)
     timer = FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms)
-    result = bm.burst_together(timer, [kernel], cublas, rounds=1)[0]
+    result = burst_together(timer, [kernel], cublas, rounds=1)[0]
     assert result.method["spin_ms"] == pytest.approx(spin) and result.method["longest_queue_ms"] == queue_ms
     assert [call[3] for call in timer.calls[-2:]] == pytest.approx([spin, spin]), "the same spin for both"
 
 
 def test_launches_that_the_spin_did_not_hide_are_reported():
-    slow_cpu = bm.burst_together(FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms=80.0), [kernel], cublas, rounds=1)[0]
+    slow_cpu = burst_together(FakeTimer({kernel: 0.01, cublas: 0.01}, queue_ms=80.0), [kernel], cublas, rounds=1)[0]
     assert slow_cpu.method["launches_hidden"] is False
-    long_kernels = bm.burst_together(FakeTimer({kernel: 2.0, cublas: 2.0}, queue_ms=8.0), [kernel], cublas, rounds=1)[0]
+    long_kernels = burst_together(FakeTimer({kernel: 2.0, cublas: 2.0}, queue_ms=8.0), [kernel], cublas, rounds=1)[0]
     assert long_kernels.method["launches_hidden"] is True, "while one runs, the next are queued"
 
 
 def test_ratio_is_the_median_of_the_rounds():
     times = iter([1.0, 1.0, 1.0, 2.0, 4.0])
     timer = FakeTimer(lambda launch: next(times) if launch is kernel else 1.0)
-    samples = bm.burst_together(timer, [kernel], cublas, rounds=3)[0].samples
+    samples = burst_together(timer, [kernel], cublas, rounds=3)[0].samples
     assert samples.kernel_ms == ((1.0,), (2.0,), (4.0,))
 
 
 def test_sustained_alternates_turns_and_keeps_every_sample():
     timer = FakeTimer({kernel: 0.2, cublas: 25.0})
-    result = bm.sustained_together(timer, [kernel], cublas, rounds=2, turn_s=3.0)[0]
+    result = sustained_together(timer, [kernel], cublas, rounds=2, turn_s=3.0)[0]
     turns = [call for call in timer.calls if call[1] == 3.0]
     assert [call[0] for call in turns] == [kernel, cublas, cublas, kernel]
     assert [call[3] for call in turns[:2]] == [250, 2], "a sample is about 50 ms of launches"
@@ -253,9 +254,9 @@ def test_a_kernel_that_writes_nothing_is_refused_though_c_was_right(on_the_cpu):
 
 def test_what_a_warm_turn_launches():
     timer, begun = FakeTimer({kernel: 0.6}), []
-    turn = bm.warm_turn(timer, kernel, 0.6, 2.0, lambda: begun.append(len(timer.calls)))
-    assert timer.calls == [(kernel, bm.DROP_S, 0.0, 83), (kernel, 2.0, 0.0, 83)] and begun == [1]
-    assert turn.seconds == 2.0 and bm.chunk_launches(200.0) == 1
+    turn = warm_turn(timer, kernel, 0.6, 2.0, lambda: begun.append(len(timer.calls)))
+    assert timer.calls == [(kernel, DROP_S, 0.0, 83), (kernel, 2.0, 0.0, 83)] and begun == [1]
+    assert turn.seconds == 2.0 and chunk_launches(200.0) == 1
 
 
 def test_a_result_that_spoils_under_load_is_refused(on_the_cpu):
