@@ -8,6 +8,7 @@ the cuBLASLt API"). 32 MiB of workspace is what the documentation recommends on 
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -236,20 +237,20 @@ class MatmulPlan:
             ctypes.c_void_p(self._cublas.workspace.data.ptr), ctypes.c_size_t(WORKSPACE_BYTES),
         )
 
-        def launch(stream: int | None = None) -> None:
-            if stream is None:
-                import cupy
+        return partial(self._queue, (A, B, C), arguments)
 
-                stream = cupy.cuda.get_current_stream().ptr
-            status = self._function(*arguments, ctypes.c_void_p(stream))
-            if status:
-                raise BackendError(
-                    f"cuBLAS refused cublasLtMatmul for {self.m} x {self.n} x {self.k} with {status_name(status)}: "
-                    "check that cuBLAS fits the driver (`nvidia-smi`)."
-                )
+    def _queue(self, kept: tuple[Any, ...], arguments: tuple[Any, ...], stream: int | None = None) -> None:
+        """Queue a product; the arrays stay as long as this is bound to them, since the arguments hold but addresses."""
+        if stream is None:
+            import cupy
 
-        launch.arrays = (A, B, C)
-        return launch
+            stream = cupy.cuda.get_current_stream().ptr
+        status = self._function(*arguments, ctypes.c_void_p(stream))
+        if status:
+            raise BackendError(
+                f"cuBLAS refused cublasLtMatmul for {self.m} x {self.n} x {self.k} with {status_name(status)}: "
+                "check that cuBLAS fits the driver (`nvidia-smi`)."
+            )
 
     def close(self) -> None:
         """Release the descriptors; a second call does nothing."""

@@ -1,6 +1,7 @@
 """cublasLt by ctypes: the fake library reads the very memory that it is pointed at, with the layouts it is given."""
 
 import ctypes
+import weakref
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -147,6 +148,19 @@ def test_every_proposal_has_a_plan_and_other_arrays_can_take_its_place():
         for plan in plans:
             plan.close()
     assert not library.objects
+
+
+def test_a_launch_keeps_its_arrays_alive():
+    """cuBLAS has their addresses only."""
+    with handle(FakeCublasLt()) as lt:
+        plan = lt.plan(matrix(6, 16), matrix(16, 10), matrix(6, 10))
+        other = [matrix(6, 16), matrix(16, 10), matrix(6, 10)]
+        alive, launch = [weakref.ref(array) for array in other], plan.on(*other)
+        del other
+        assert all(array() is not None for array in alive)
+        del launch
+        assert not any(array() is not None for array in alive)
+        plan.close()
 
 
 def test_a_plan_that_fails_takes_the_others_with_it():
