@@ -93,6 +93,7 @@ def _known(values: Iterable[Any], backend: str) -> Known | None:
 
 @lru_cache(maxsize=256)
 def _launches(key: tuple[Any, ...]) -> Known:
+    """Where the launches of matrices with these signatures are kept; empty at first."""
     return {}
 
 

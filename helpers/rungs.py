@@ -53,7 +53,7 @@ class Rung:
     number, name, title: `3`, `"03_register_tiling"`, `"Register tiling"`. An appendix has the number behind the last.
     entry: the `extern "C"` function that is measured; `twins` are further ones in the same file.
     tile: (rows, columns, depth) of C's tile per CTA and of one step along K.
-    block: threads per CTA. grid: (ceil(N / columns), ceil(M / rows)), unless `order` is given.
+    block: threads per CTA. grid: (ceil(N / columns), ceil(M / rows)), unless `order` or `split` is given.
     multiples: (M, N, K) must be multiples of these (1 = any size).
     alignment: bytes; the base address of each matrix must be a multiple of it.
     shared_bytes: dynamic shared memory per CTA (static shared memory is in the kernel itself).
@@ -122,7 +122,10 @@ class Rung:
         return (-(-m // (rows * self.cluster)), -(-n // columns))
 
     def grid(self, m: int, n: int, sms: int = H200_SMS) -> tuple[int, ...]:
-        """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row."""
+        """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row.
+
+        Where CTAs divide K: along x those of a tile, along y and z the columns and rows of C.
+        """
         m_tiles, n_tiles = self.tiles(m, n)
         if self.split is not None:
             return (self.split, n_tiles, m_tiles)
