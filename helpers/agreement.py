@@ -9,8 +9,8 @@ Speeds of two machines differ, since chips and their cooling do; the ratio of tw
 That holds where both are limited by power, as all kernels on tensor cores are. Rungs on CUDA cores are not: they run at
 the maximum clock, and take the same time on every card. There cuBLAS alone carries the difference between two cards
 into the ratio, so such a rung agrees also by its own speed.
-They lie in folders of their own, below what helpers.records reads: no figure of the course is from them. The course's
-own card is faster than the other two, whose speeds are alike; its rungs are apart from theirs as much as cuBLAS is.
+The second and the third lie in folders of their own, below what helpers.records reads: no figure of the course is from
+them. Their cards are alike; the course's own is faster, and its rungs are apart from theirs by up to what cuBLAS is.
 """
 
 import argparse

@@ -70,6 +70,16 @@ class Picture(Figure):
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
         return bundle(self, self.alt)
 
+    @staticmethod
+    def of_sentence(heading: str, sentence: str, about: str = "") -> "Picture":
+        """A heading and a sentence, where there is nothing to draw. about: what else the alt text says of the heading."""
+        with style():
+            picture = new_picture(9.4, 1.1)
+            picture.text(0.015, 0.72, heading, fontsize=12.5, fontweight="bold", va="center")
+            picture.text(0.015, 0.3, sentence, va="center")
+            picture.alt = f"{heading}{about}: {sentence}."
+        return picture
+
 
 def style() -> AbstractContextManager:
     """The style of all pictures, as a context: no global setting is changed."""

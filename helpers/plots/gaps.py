@@ -32,7 +32,7 @@ def gap_chart(gaps: Sequence[Gap], title: str = "") -> Picture:
     the gap, those drawn last are cut off at the measured speed.
     """
     if not gaps:
-        return _nothing(title or "Bound, measured, gap")
+        return Picture.of_sentence(title or "Bound, measured, gap", NOTHING)
     heading = title or "From the bound to what is measured"
     with style():
         height = _HEAD + _ROW * len(gaps) + _FOOT
@@ -75,15 +75,6 @@ def _alt(heading: str, gaps: Sequence[Gap]) -> str:
         rows.append(f"{name} {number(gap.measured)} of {number(gap.bound.tflops)}{by}, {gap.share:.0%}, "
                     f"{largest} {factor:.2f}")
     return f"{heading}. TFLOP/s {origins} of the bound{size}, and the largest part of the gap: {'; '.join(rows)}."
-
-
-def _nothing(heading: str) -> Picture:
-    with style():
-        picture = new_picture(9.4, 1.1)
-        picture.text(0.015, 0.72, heading, fontsize=12.5, fontweight="bold", va="center")
-        picture.text(0.015, 0.3, NOTHING, va="center")
-        picture.alt = f"{heading}: {NOTHING}."
-    return picture
 
 
 def _draw_row(axes: Axes, row: int, gap: Gap, used: list[str]) -> None:

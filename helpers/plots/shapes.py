@@ -33,7 +33,7 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
     found = {name: sorted(shapes.items(), key=lambda item: item[1].measurement.ratio)
              for name, shapes in groups.items() if shapes}
     if not found:
-        return _nothing(title or "Other shapes")
+        return Picture.of_sentence(title or "Other shapes", NOTHING, ", compared with cuBLAS shape by shape")
     devices = dict.fromkeys(speed.measurement.device.name for shapes in found.values() for _, speed in shapes)
     heading = title or f"Other shapes, recorded on {' and '.join(devices)}"
     rows = sum(max(_LEAST, len(shapes)) for shapes in found.values()) + _GAP * len(found)
@@ -139,15 +139,6 @@ def _draw_key(picture: Picture, y: float) -> None:
 
 def _mark(picture: Picture, x: float, y: float, mark: str, color: str, size: float) -> Line2D:
     return Line2D([x], [y], marker=mark, ms=size + 1, color=color, mec=INK, mew=0.6, transform=picture.transFigure)
-
-
-def _nothing(heading: str) -> Picture:
-    with style():
-        picture = new_picture(9.4, 1.1)
-        picture.text(0.015, 0.72, heading, fontsize=12.5, fontweight="bold", va="center")
-        picture.text(0.015, 0.3, NOTHING, va="center")
-        picture.alt = f"{heading}, compared with cuBLAS shape by shape: {NOTHING}."
-    return picture
 
 
 def _count(shapes: Sequence[tuple[str, ShapeSpeed]]) -> str:
