@@ -72,7 +72,7 @@ class Picture(Figure):
 
     @staticmethod
     def of_sentence(heading: str, sentence: str, about: str = "") -> "Picture":
-        """A heading and a sentence, where there is nothing to draw. about: what the alt text says beside the heading."""
+        """A heading and a sentence, where nothing can be drawn. about: what the alt text says after the heading."""
         with style():
             picture = new_picture(9.4, 1.1)
             picture.text(0.015, 0.72, heading, fontsize=12.5, fontweight="bold", va="center")
