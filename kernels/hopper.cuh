@@ -543,6 +543,14 @@ __device__ __forceinline__ float4 ld_shared_cluster(const float4* pointer, uint3
 // PTX: griddepcontrol.wait
 __device__ __forceinline__ void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
+// Lets the next launch in the stream begin early, if it is a programmatic dependent one: as soon as each CTA of this one
+// has called this or ended. A CTA's first call counts, whichever thread's it is; more change nothing. What the next
+// launch's griddepcontrol_wait waits for stays the same: the end of this whole launch, with its writes seen.
+// PTX: griddepcontrol.launch_dependents
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 // Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
 // PTX: barrier.cluster.arrive.release
 __device__ __forceinline__ void barrier_cluster_arrive() {

@@ -26,3 +26,8 @@ void emulator_griddepcontrol_wait(int line) {
     thread.cta->worker->step(thread, -1, line);
     thread.waited_for_launch = true;
 }
+
+void emulator_griddepcontrol_launch_dependents(int line) {
+    Thread& thread = *current_thread;
+    thread.cta->worker->step(thread, -1, line);
+}

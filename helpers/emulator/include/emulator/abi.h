@@ -46,6 +46,7 @@ bool emulator_mbarrier_wait(uint64_t* barrier, uint32_t parity, bool is_try, boo
 void emulator_fence_proxy_async(int line);
 void emulator_setmaxnreg(int registers, bool increase, int line);
 void emulator_griddepcontrol_wait(int line);
+void emulator_griddepcontrol_launch_dependents(int line);
 
 // The offset of an address within the CTA's shared memory.
 uint32_t emulator_shared_offset(const void* address, int line);

@@ -111,6 +111,14 @@ EMULATOR_INLINE float4 ld_shared_cluster(const float4* pointer, uint32_t cta, EM
 // PTX: griddepcontrol.wait
 EMULATOR_INLINE void griddepcontrol_wait(EMULATOR_LINE) { emulator_griddepcontrol_wait(line); }
 
+// Lets the next launch in the stream begin early, if it is a programmatic dependent one: as soon as each CTA of this one
+// has called this or ended. A CTA's first call counts, whichever thread's it is; more change nothing. What the next
+// launch's griddepcontrol_wait waits for stays the same: the end of this whole launch, with its writes seen.
+// PTX: griddepcontrol.launch_dependents
+EMULATOR_INLINE void griddepcontrol_launch_dependents(EMULATOR_LINE) {
+    emulator_griddepcontrol_launch_dependents(line);
+}
+
 // Arrives at the barrier of all threads of the cluster; what this thread wrote before is seen after the wait.
 // PTX: barrier.cluster.arrive.release
 EMULATOR_INLINE void barrier_cluster_arrive(EMULATOR_LINE) { emulator_cluster_arrive(true, line); }
