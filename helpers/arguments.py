@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from helpers.arrays import BFLOAT16, current_device
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.rungs import Rung
 from helpers.tensor_map import TensorMap
@@ -174,14 +175,11 @@ def check_launch(grid: Sequence[int], block: Sequence[int], shared_bytes: int, s
         if not isinstance(sizes, tuple | list) or not 1 <= len(sizes) <= 3:
             raise ArgumentError(f"{name} is {sizes!r}: it must be a tuple of one to three integers, such as (8, 4).")
         for axis, size, limit in zip("xyz", sizes, limits, strict=False):
-            if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size <= limit:
-                raise ArgumentError(f"{name}.{axis} is {size!r}: it must be an integer from 1 to {limit:,}.")
+            require_integer(f"{name}.{axis}", size, 1, limit)
     threads = int(np.prod(block, dtype=np.int64))
     if threads > MAX_THREADS:
         raise ArgumentError(f"block {tuple(block)} has {threads:,} threads: a CTA has at most {MAX_THREADS:,}.")
-    whole = isinstance(shared_bytes, int | np.integer) and not isinstance(shared_bytes, bool)
-    if not whole or not 0 <= shared_bytes <= shared_limit:
-        raise ArgumentError(f"shared_bytes is {shared_bytes!r}: it must be an integer from 0 to {shared_limit:,}.")
+    require_integer("shared_bytes", shared_bytes, 0, shared_limit)
 
 
 def check_shared(static_bytes: int, dynamic_bytes: int, limit: int) -> None:

@@ -20,7 +20,8 @@ from helpers.arguments import (
     check_shared,
     launch_arguments,
 )
-from helpers.arrays import empty_matrix, random_matrix, require_integer, resolve_backend
+from helpers.arrays import empty_matrix, random_matrix, resolve_backend
+from helpers.checks import require_integer
 from helpers.cuda import (
     HOPPER,
     CompileReport,
@@ -35,6 +36,7 @@ from helpers.errors import ArgumentError, CourseError
 from helpers.launches import TileOrders, plan_launch
 from helpers.rungs import H200_SMS, MAX_SHARED_BYTES, Rung, find_rung
 from helpers.tables import counter_table
+from helpers.words import plural
 
 if TYPE_CHECKING:
     from helpers.emulator import Counter, EmulatedModule, EmulatorRun
@@ -397,7 +399,7 @@ def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:
     first = run.reports[0]
     place = f"{kernel.path.name}:{first.line}" if first.line else kernel.path.name
     others = len(run.reports) - 1
-    more = f" (and {others} more report{'s' if others > 1 else ''})" if others else ""
+    more = f" (and {plural(others, 'more report')})" if others else ""
     return f"{place}: {first.kind.replace('_', ' ')}: {first.message.rstrip('.')}{more}."
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from helpers.arrays import require_integer
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.words import short
 

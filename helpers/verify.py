@@ -14,7 +14,8 @@ import numpy as np
 
 from helpers import gpu
 from helpers.arguments import check_memory, check_operand, check_sizes, is_device_array
-from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, require_integer, require_memory, to_host
+from helpers.arrays import BFLOAT16, empty_matrix, random_matrix, require_memory, to_host
+from helpers.checks import is_integer, require_integer
 from helpers.diagnosis import describe_difference, describe_missing, describe_nan, describe_wrong
 from helpers.errors import ArgumentError
 from helpers.kernel import Kernel, KernelFault
@@ -210,7 +211,7 @@ def checked_size(rung: Rung, size: tuple[int, int, int]) -> tuple[int, int, int]
     if not isinstance(size, tuple | list) or len(size) != 3:
         raise ArgumentError(f"size is {size!r}: it must be a tuple of three integers, (M, N, K).")
     for axis, value in zip("MNK", size, strict=True):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        if not is_integer(value) or value < 1:
             raise ArgumentError(f"size has {axis} = {value!r}: it must be an integer of at least 1.")
     m, n, k = (int(value) for value in size)
     check_sizes(rung, m, n, k)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from emulator_support import compiled, marked_line
 
-from helpers.emulator import compile_kernel
+from helpers.emulator import compile_kernel, words_sync
 
 pytestmark = pytest.mark.compiler
 SYNC = "emulator_sync.cu"
@@ -95,6 +95,12 @@ def test_polling_for_ever_is_a_deadlock():
     assert "waits at barrier for a phase of parity 0" in report.message and "1 of 1 arrival missing" in report.message
 
 
+def test_what_is_missing_is_counted_as_people_write_it():
+    assert words_sync._missing(1, 5000, 64) == "1 of 5,000 arrivals missing and 64 bytes missing"
+    assert words_sync._missing(5000, 5000, 0) == "5,000 of 5,000 arrivals missing"
+    assert words_sync._missing(1, 1, 0) == "1 of 1 arrival missing"
+
+
 @EACH_SCHEDULE
 def test_a_try_may_fail(schedule, seed):
     out = ints(3)
@@ -107,7 +113,7 @@ def test_a_try_may_fail(schedule, seed):
     [
         (1, "barrier_uninitialised", "arrive_first", "uses the mbarrier at memory + 0, which is not initialised"),
         (2, "barrier_reinitialised", "initialised_twice", "initialises first, which line"),
-        (3, "barrier_count", "no_arrivals", "for 0 arrivals: give 1 to 1048575"),
+        (3, "barrier_count", "no_arrivals", "for 0 arrivals: give 1 to 1,048,575"),
         (4, "barrier_overwritten", "arrive_first", "uses first, whose 8 bytes something has overwritten since line"),
         (5, "barrier_uninitialised", "arrive_first", "uses first, which is not initialised"),
         (6, "barrier_unsynchronised", "arrive_first", "with no barrier such as __syncthreads() between"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.checks import is_integer
 from helpers.emulator.protocol import PARAMETER_KINDS, BufferSpec, Parameter
 from helpers.errors import ArgumentError
 from helpers.tensor_map import BYTES as MAP_BYTES
@@ -109,9 +110,7 @@ def _scalar_bytes(entry: str, name: str, kind: str, size: int, value: Any) -> by
             what = "a tensor map, made with tensor_map" if size == MAP_BYTES else "a ctypes.Structure"
             raise ArgumentError(f"{name} of {entry} must be a structure of {size} bytes: give {what}.")
         return data
-    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    is_number = is_integer or isinstance(value, (float, np.floating))
-    if not (is_integer if kind != "float" else is_number):
+    if not is_integer(value) and not (kind == "float" and isinstance(value, (float, np.floating))):
         wanted = "a number" if kind == "float" else "an integer"
         raise ArgumentError(f"{name} of {entry} is a {type(value).__name__}: give {wanted}.")
     dtype = np.dtype(f"{_NUMPY_KINDS[kind]}{size}")

@@ -7,6 +7,7 @@ from helpers.emulator import words_async, words_sync
 from helpers.emulator.context import Context, capitalised, cta_name, earlier, owner, who
 from helpers.emulator.protocol import OPS, REPORT_KINDS, SPACES, STATES, RawReport, WarpState
 from helpers.emulator.results import Report
+from helpers.words import plural
 
 _VERBS = {"load": "reads", "store": "writes"}
 _PAST = {"load": "read", "store": "wrote"}
@@ -193,7 +194,7 @@ def _table(states: Sequence[WarpState], context: Context) -> tuple[str, ...]:
 
 
 def _state_words(state: WarpState, context: Context) -> str:
-    lanes = "1 lane" if state.lanes.bit_count() == 1 else f"{state.lanes.bit_count()} lanes"
+    lanes = plural(state.lanes.bit_count(), "lane")
     place = f", line {context.line(state.place)}" if context.line(state.place) else ""
     name = STATES[state.state]
     detailed = words_sync.STATE_WORDS.get(name) or words_async.STATE_WORDS.get(name)

@@ -4,13 +4,10 @@ from collections.abc import Callable
 
 from helpers.emulator.context import Context, cta_name, earlier, owner, who
 from helpers.emulator.protocol import OPS, STATES, RawReport, WarpState
+from helpers.words import plural
 
 _VERBS = {"load": "reads", "store": "overwrites"}
 _PAST = {"load": "read", "store": "wrote"}
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _barrier(raw: RawReport, context: Context) -> str:
@@ -25,7 +22,7 @@ def _missing(pending: int, expected: int, bytes_: int) -> str:
     """What a phase still waits for."""
     parts = []
     if pending:
-        parts.append(f"{pending} of {_plural(expected, 'arrival')} missing")
+        parts.append(f"{pending:,} of {plural(expected, 'arrival')} missing")
     if bytes_ > 0:
         parts.append(f"{bytes_} bytes missing")
     if bytes_ < 0:
@@ -45,7 +42,7 @@ def _named_state(state: WarpState, context: Context) -> str:
 
 
 def _cluster_state(state: WarpState, context: Context) -> str:
-    return f"wait at the cluster's barrier, to which {_plural(state.values[0], 'thread')} came"
+    return f"wait at the cluster's barrier, to which {plural(state.values[0], 'thread')} came"
 
 
 def _registers_state(state: WarpState, context: Context) -> str:
@@ -85,7 +82,7 @@ def deadlock(raw: RawReport, context: Context) -> str:
     if state == "cluster_barrier":
         return (
             f"{start}: {context.at(raw.place)} waits at the cluster's barrier, to which only "
-            f"{_plural(values[0], 'thread')} came: all that have not exited must come; "
+            f"{plural(values[0], 'thread')} came: all that have not exited must come; "
             f"{context.thread(raw.place.thread)}."
         )
     if state == "warpgroup":
@@ -141,11 +138,11 @@ def _count(raw: RawReport, context: Context) -> str:
     if raw.detail == 1:
         text = f"{place} waits at {name} for parity {value}: a parity is 0 or 1"
     elif raw.detail == 2:
-        text = f"{place} initialises more mbarriers than the emulator has room for (4096)"
+        text = f"{place} initialises more mbarriers than the emulator has room for (4,096)"
     elif raw.detail == 3:
-        text = f"{place} arrives at {name} of CTA {value} of the cluster, which has {_plural(raw.values[1], 'CTA')}"
+        text = f"{place} arrives at {name} of CTA {value} of the cluster, which has {plural(raw.values[1], 'CTA')}"
     else:
-        text = f"{place} initialises {name} for {_plural(value, 'arrival')}: give 1 to 1048575"
+        text = f"{place} initialises {name} for {plural(value, 'arrival')}: give 1 to 1,048,575"
     return f"{text}; {who(raw, context)}."
 
 
@@ -153,7 +150,7 @@ def _arrivals(raw: RawReport, context: Context) -> str:
     expected, bytes_, phase = raw.values[:3]
     return (
         f"{context.at(raw.place)} arrives at {_barrier(raw, context)}, whose phase {phase} already has the "
-        f"{_plural(expected, 'arrival')} it was initialised for in line {raw.barrier_line} (the last by "
+        f"{plural(expected, 'arrival')} it was initialised for in line {raw.barrier_line} (the last by "
         f"{context.at(raw.other)}) and waits for {bytes_} bytes: wait for the phase's end before arriving again, or "
         f"initialise it for more; {who(raw, context)}."
     )
@@ -194,7 +191,7 @@ def _named_barrier(raw: RawReport, context: Context) -> str:
     if raw.detail == 0:
         text = f"{place}: the numbers are 0 to 15"
     elif raw.detail == 1:
-        text = f"{place} with {_plural(threads, 'thread')}: give a multiple of 32 of at most {block}, the CTA's threads"
+        text = f"{place} with {plural(threads, 'thread')}: give a multiple of 32 of at most {block}, the CTA's threads"
     elif raw.detail == 2:
         text = (
             f"{place} with {threads} threads, and {context.at(raw.other)} came with {expected} "
@@ -343,7 +340,7 @@ def _cluster_rank(raw: RawReport, context: Context) -> str:
     rank, count = raw.values[:2]
     return (
         f"{context.at(raw.place)} reads the shared memory of CTA {rank} of the cluster, which has "
-        f"{_plural(count, 'CTA')}: their ranks count from 0; {who(raw, context)}."
+        f"{plural(count, 'CTA')}: their ranks count from 0; {who(raw, context)}."
     )
 
 

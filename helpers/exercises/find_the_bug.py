@@ -15,6 +15,7 @@ from helpers.kernel import Emulation, emulate
 from helpers.rungs import find_rung
 from helpers.source_view import SourceView, show_file
 from helpers.variants import edit, save_text
+from helpers.words import plural
 
 WIDTH = 110   # columns of a report
 
@@ -130,10 +131,9 @@ class FaultyKernel:
         played = "" if schedule == "lazy" else f", {schedule} schedule {seed}"
         head = f"{find_rung(self.exercise.rung).name} with a fault, M={m} N={n} K={k}{played}: "
         if emulation.run.reports:
-            count = len(emulation.run.reports)
             lines = "\n".join(str(report) for report in emulation.run.reports).splitlines()
             reports = "\n".join(fill(line, WIDTH, subsequent_indent=" " * _indent(line)) for line in lines)
-            return f"{head}{count} report{'s' if count > 1 else ''}\n{reports}"
+            return f"{head}{plural(len(emulation.run.reports), 'report')}\n{reports}"
         if not emulation.verification.passed:
             return fill(f"{head}no report, but {emulation.verification.reason}", WIDTH)
         return f"{head}no report, and the result is right"

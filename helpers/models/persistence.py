@@ -106,8 +106,7 @@ def play_tiles(
     Raises ArgumentError for numbers below 1.
     """
     for name, value in (("tiles", tiles), ("steps", steps), ("stages", stages)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least 1.")
+        require_integer(name, value, 1)
     if tiles * steps > MOST_STEPS:
         raise ArgumentError(f"tiles x steps is {tiles * steps:,}: at most {MOST_STEPS:,} can be played; give fewer.")
     spans: list[Span] = []

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.models.mbarrier import Mbarrier
 from helpers.typed import typed
@@ -117,8 +118,7 @@ class Ring:
 def play_ring(steps: int, stages: int, costs: Costs, consumers: int = 2) -> Ring:
     """Play the ring until the last step is multiplied. Raises ArgumentError for numbers that make no ring."""
     for name, value in (("steps", steps), ("stages", stages), ("consumers", consumers)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"{name} is {value!r}: it must be an integer of at least 1.")
+        require_integer(name, value, 1)
     for name, count in (("steps x consumers", steps * consumers), ("stages", stages)):
         if count > MOST_STEPS:
             raise ArgumentError(f"{name} is {short(count)}: at most {MOST_STEPS:,} can be played; give fewer.")

@@ -8,8 +8,7 @@ wavefront of at most 128 bytes through L1 or shared memory (NVIDIA H100 whitepap
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from helpers.checks import require_integer
 from helpers.errors import ArgumentError
 from helpers.models.banks import warp_wavefronts
 from helpers.models.coalescing import lane_addresses, warp_traffic
@@ -109,8 +108,7 @@ def predict(
     found = find_rung(rung)
     gpu = gpu or gpu_for(found.compute_capability)
     for name, size in (("m", m), ("n", n), ("k", k)):
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise ArgumentError(f"{name} is {size!r}: it must be an integer of at least 1.")
+        require_integer(name, size, 1)
     if found.number >= 6:
         bounds = (*_tensor_bounds(found, gpu), *_memory_bounds(m, n, k, _fetched_tile(found), gpu))
         return Prediction(f"{found.name}, M={m} N={n} K={k}, {gpu.name}: upper bounds", bounds)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from helpers.errors import ArgumentError
 from helpers.models.machine import H200, WARP, Gpu
 from helpers.typed import typed
+from helpers.words import plural
 
 REGISTER_UNIT = 256            # registers are given to a warp in units of 256
 SHARED_UNIT = 128              # shared memory is given to a CTA in units of 128 bytes
@@ -29,9 +30,9 @@ class Occupancy:
     max_warps: int
 
     def __str__(self) -> str:
-        ctas = f"{self.ctas_per_sm} CTA{'s' * (self.ctas_per_sm != 1)}"
         return (
-            f"{ctas} of {self.warps_per_cta} warps on an SM, limited by {' and '.join(self.limiters)}: "
+            f"{plural(self.ctas_per_sm, 'CTA')} of {self.warps_per_cta} warps on an SM, "
+            f"limited by {' and '.join(self.limiters)}: "
             f"{self.warps} of {self.max_warps} warps, an occupancy of {self.fraction:.3g}"
         )
 
@@ -100,7 +101,7 @@ class Waves:
 
     def __str__(self) -> str:
         return (
-            f"{self.tiles:,} CTA{'s' * (self.tiles != 1)} in {self.count:,} wave{'s' * (self.count != 1)} of "
+            f"{plural(self.tiles, 'CTA')} in {plural(self.count, 'wave')} of "
             f"{self.slots:,}, {self.tail:,} in the last: {self.efficiency:.1%} of the places filled"
         )
 
