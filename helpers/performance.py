@@ -7,7 +7,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from textwrap import wrap
+from textwrap import fill, wrap
 
 from helpers import device
 from helpers.arguments import check_sizes
@@ -42,7 +42,7 @@ class Report:
 
     def __str__(self) -> str:
         if self.facts.device is None:
-            return f"{self.verdict.detail}."
+            return fill(f"{self.verdict.detail}.", len(UNDER_FOUND) + WIDTH)
         name = f"{self.facts.rung}, N={self.facts.n}, {self.facts.regime}: why is mine slower?"
         lines = [name, line(column.cell(column.title) for column in CHECK_COLUMNS)]
         for finding in self.findings:

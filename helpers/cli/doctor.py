@@ -48,16 +48,8 @@ def performance(options: argparse.Namespace, output: Output) -> int:
     from helpers.performance import measure_and_explain
 
     report = measure_and_explain(options.rung, options.size, "sustained" if options.sustained else "burst")
-    if report.facts.device is None:
-        output.text(str(report))
-    for finding in report.findings:
-        row = {**asdict(finding), "required": False}
-        if report.facts.device is None:
-            output.rows.append(row)
-            continue
-        output.row(row, CHECK_COLUMNS)
-        if finding.remedy:
-            output.text(f"{UNDER_FOUND}{finding.remedy}")
+    output.text(str(report))
+    output.rows.extend({**asdict(finding), "required": False} for finding in report.findings)
     return 1 if report.facts.refused else 0
 
 
