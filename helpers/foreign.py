@@ -7,6 +7,7 @@ through its bits, and other arrays through `numpy.asarray`. torch is not importe
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,17 @@ def empty_like_kind(model: Any, rows: int, columns: int, backend: str) -> Any:
         raise BackendError(f"torch has no memory for {what} ({why}): delete tensors, or give smaller ones.") from None
 
 
+@dataclass(frozen=True)
+class _TorchStream:
+    """A stream of torch in the form in which CuPy takes one of another library; torch's own have it from 2.10 on."""
+
+    pointer: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(version of the protocol, cudaStream_t): CUDA Python, "CUDA Stream Protocol"."""
+        return 0, self.pointer
+
+
 @contextmanager
 def torch_stream(values: Sequence[Any]) -> Iterator[None]:
     """Where arrays are multiplied on the GPU: if one of them is a torch tensor, CuPy's current stream is torch's.
@@ -156,7 +168,7 @@ def torch_stream(values: Sequence[Any]) -> Iterator[None]:
     if pointer == own.ptr:
         yield
         return
-    stream = cupy.cuda.ExternalStream(pointer)
+    stream = cupy.cuda.Stream.from_external(_TorchStream(pointer))
     mixed = any(map(is_device_array, values))
     if mixed:
         stream.wait_event(own.record())

@@ -407,6 +407,12 @@ def card(monkeypatch):
         def __init__(self, ptr):
             self.ptr = ptr
 
+        @classmethod
+        def from_external(cls, foreign):
+            version, ptr = foreign.__cuda_stream__()
+            assert version == 0
+            return cls(ptr)
+
         def record(self):
             return self.ptr
 
@@ -440,7 +446,7 @@ def card(monkeypatch):
     monkeypatch.setattr(gpu, "synchronize", lambda: events.append("wait"))
     monkeypatch.setattr(cupy, "from_dlpack", from_dlpack)
     monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: current[-1])
-    monkeypatch.setattr(cupy.cuda, "ExternalStream", Stream)
+    monkeypatch.setattr(cupy.cuda, "Stream", Stream)
     monkeypatch.setattr(module, "_loaded", loaded)
     monkeypatch.setattr(foreign, "empty_matrix", lambda m, n, backend: real(capsule(empty_matrix(m, n, "emulator"))))
     return SimpleNamespace(
@@ -469,6 +475,14 @@ def test_cupys_arrays_run_on_its_current_stream(card):
     out = card.array(c)
     assert matmul(card.array(a), card.array(b), out=out, backend="cuda") is out
     assert np.array_equal(c, product(a, b)) and card.events == ["launch on 0"] * 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("pointer", [0, 7_654_321])
+def test_cupy_takes_a_stream_of_torch_without_a_warning(pointer):
+    import cupy
+
+    assert cupy.cuda.Stream.from_external(foreign._TorchStream(pointer)).ptr == pointer
 
 
 def test_tensors_run_on_torchs_current_stream(card, torch):
