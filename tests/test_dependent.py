@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from emulator_support import compiled, marked_line
+from emulator_support import KERNELS, compiled, marked_line
 
 from helpers import gpu
 from helpers.arrays import random_matrix, to_host
+from helpers.cuda import compile_cubin, sass
 from helpers.dependent import Parameters
 from helpers.errors import BackendError
 from helpers.kernel import emulate, load
@@ -18,6 +19,7 @@ from helpers.tensor_map import OPAQUE
 from helpers.variants import edit, save_text
 
 WAIT = "griddepcontrol_wait();"
+EARLIEST = (f"    {WAIT}", f"    griddepcontrol_launch_dependents();\n    {WAIT}")   # the next launch may begin
 FILE = "emulator_dependent.cu"
 SIZE = (256, 256, 320)
 DEPENDENT = [(find_rung(10), {"STAGES": 2}), split_k(64, 128, 4, 4)]
@@ -134,6 +136,8 @@ def copied(fault: int, counters: bool = True, dependent: bool = True, schedule: 
     (2, "read", "reads global memory (from) before", 1),
     (2, "write", "writes to global memory (to) before", 1),
     (3, "early_write", "writes to global memory (to) before", 64),
+    (4, "read", "reads global memory (from) before", 64),
+    (4, "write", "writes to global memory (to) before", 64),
 ])
 def test_what_another_launch_may_write_is_left_alone_until_the_wait(fault, line, words, count, schedule):
     run, is_right = copied(fault, schedule=schedule)
@@ -142,7 +146,7 @@ def test_what_another_launch_may_write_is_left_alone_until_the_wait(fault, line,
     message = found[0].message
     assert message.startswith(f"Line {found[0].line} {words}") and message.endswith(", of CTA (0,0,0).")
     assert "let each thread execute griddepcontrol_wait() first; thread (" in message
-    assert len(run.reports) == (2 if fault == 2 else 1) and (fault != 2 or "thread (5,0,0)" in message)
+    assert len(run.reports) == (2 if fault in (2, 4) else 1) and (fault != 2 or "thread (5,0,0)" in message)
 
 
 @pytest.mark.compiler
@@ -171,15 +175,65 @@ def test_a_rung_that_does_not_wait_is_named(rung, defines, schedule, counters, m
     assert len(loads) + len(stores) == len(lines) and bool(stores) == (counters or rung.maps.C is not None)
 
 
+@pytest.mark.compiler
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize("counters", [False, True])
+@pytest.mark.parametrize("early", range(4))
+def test_a_kernel_may_let_the_next_launch_begin(early, counters, schedule):
+    module = compiled(FILE, "turn", counters=counters, EARLY=early)
+    arrays = [np.arange(192, dtype=np.float32), np.zeros(192, np.float32)]
+    for place in range(3):
+        pair = (arrays[place % 2], arrays[1 - place % 2])
+        assert module.launch("turn", (6,), (32,), pair, schedule=schedule, dependent=True).reports == []
+    assert (arrays[1] == np.roll(np.arange(192), 3) + 3).all()
+
+
+@pytest.mark.compiler
+@EACH
+@pytest.mark.parametrize("counters", [False, True])
+def test_a_rung_may_let_the_next_launch_begin(rung, defines, counters):
+    file = save_text(edit(rung.path.stem, EARLIEST), f"earliest_{rung.number}")
+    found = emulate(rung, SIZE, file=file, sms=2, defines=defines, counters=counters)
+    assert found.verification.passed and found.run.reports == []
+
+
 # That no launch reads early
+
+
+@pytest.mark.parametrize(("early", "calls"), [(0, 0), (1, 1), (3, 1)])
+def test_the_hardware_has_an_instruction_for_each(early, calls):
+    code = sass(compile_cubin(KERNELS / FILE, {"EARLY": early}), "turn")
+    assert (code.count("ACQBULK"), code.count("PREEXIT")) == (1, calls)
+
+
+@pytest.mark.hopper
+@pytest.mark.parametrize("early", range(4))
+def test_a_chain_of_launches_that_may_begin_early_is_right(early):
+    """Thousands of short launches, each of which reads what the one before wrote."""
+    import cupy
+
+    function = gpu.load_function(compile_cubin(KERNELS / FILE, {"EARLY": early}).path, "turn")
+    count, launches = 264 * 128, 2001
+    start = np.arange(count, dtype=np.float32)
+    arrays = [cupy.asarray(start), cupy.zeros(count, np.float32)]
+    steps = [
+        gpu.prepared_launch(function, (count // 128,), (128,), pair, 0, dependent=True)
+        for pair in (tuple(arrays), tuple(arrays[::-1]))
+    ]
+    for place in range(launches):
+        steps[place % 2]()
+    gpu.synchronize()
+    assert (arrays[1].get() == np.roll(start, launches) + launches).all()
 
 
 @pytest.mark.hopper
 @EACH
 @pytest.mark.parametrize("size", [128, 264, 2048])
-def test_a_chain_of_launches_gives_what_single_ones_give(rung: Rung, defines, size):
+@pytest.mark.parametrize("edits", [(), (EARLIEST,)], ids=["as it is", "earliest"])
+def test_a_chain_of_launches_gives_what_single_ones_give(rung: Rung, defines, size, edits):
     """Each reads what the one before wrote, and writes over what that one read."""
-    kernel, launches = load(rung, "cuda", defines=defines if rung.split else {}), 20
+    file = save_text(edit(rung.path.stem, *edits), f"chain_{rung.number}")
+    kernel, launches = load(rung, "cuda", defines=defines if rung.split else {}, file=file), 20
     start = random_matrix(size, size, 1, "cuda")
     B = random_matrix(size, size, 2, "cuda", scale=size**-0.5)   # so that the chain neither fades nor overflows
     buffers = [random_matrix(size, size, 1, "cuda"), random_matrix(size, size, 1, "cuda")]
