@@ -35,6 +35,7 @@ _TWINS = {
     "cp_async_bulk_wait_group_read": "cp_async_bulk_wait_group",
     "setmaxnreg_inc": "setmaxnreg_dec",
     "setmaxnreg_dec": "setmaxnreg_inc",
+    "griddepcontrol_wait": "griddepcontrol_launch_dependents",
 }
 _CONSTANTS = re.compile(r"^constexpr int ([^;]*);", re.MULTILINE)
 _MAP = re.compile(r"\bTensorMap (\w+)[,)]")   # a parameter of the kernel
