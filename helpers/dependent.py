@@ -1,10 +1,10 @@
 """Programmatic dependent launches: a grid may start while the one before ends.
 
-Its CTAs come when those of the launch before have exited, whose last writes may still be on their way. They set
-themselves up meanwhile, and wait for its end with griddepcontrol_wait (kernels/hopper.cuh); a kernel without that
-instruction must not be launched so. CuPy has no such launch, so the driver's own is called: cuLaunchKernelEx with
-CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION (CUDA C++ Programming Guide, "Programmatic Dependent Launch and
-Synchronization"). Hopper and newer.
+Its CTAs come when those of the launch before have exited, whose last writes may still be on their way, or have called
+griddepcontrol_launch_dependents (kernels/hopper.cuh). They set themselves up meanwhile, and wait for its end with
+griddepcontrol_wait; a kernel without that instruction must not be launched so. CuPy has no such launch, so the
+driver's own is called: cuLaunchKernelEx with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION (CUDA C++
+Programming Guide, "Programmatic Dependent Launch and Synchronization"). Hopper and newer.
 """
 
 import ctypes

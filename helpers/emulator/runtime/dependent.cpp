@@ -27,6 +27,7 @@ void emulator_griddepcontrol_wait(int line) {
     thread.waited_for_launch = true;
 }
 
+// Only a step: the next launch begins after the end of this one all the same.
 void emulator_griddepcontrol_launch_dependents(int line) {
     Thread& thread = *current_thread;
     thread.cta->worker->step(thread, -1, line);
