@@ -20,7 +20,7 @@ from helpers.models.l2 import l2_traffic
 from helpers.models.stmatrix import STORES, row_and_chunk, stmatrix_address, stmatrix_addresses
 from helpers.nvml import Telemetry
 from helpers.plots.clusters import cluster_bars, memory_bars, stmatrix_map, tile_chart
-from helpers.plots.roof import energies, energy_bars, roof_chart
+from helpers.plots.roof import energy_bars, flop_energies, roof_chart
 from helpers.records import find_record
 from helpers.roof import SHARED_BYTES, SOURCE, STEP_FLOP, Roofs, roof_words, steps_like, timed
 from helpers.rungs import find_rung
@@ -194,8 +194,9 @@ PICTURES = {   # name: (draws it, what its alt text must say)
     "roof": (lambda: roof_chart([Clocked(measured()[0], 1634.0)], ROOFS),
              ["1,071 at 1.98 GHz", "alone, like N=8192, burst: 936 at 1.75 GHz: 99%", "10_clusters, N=4096"]),
     "no roof": (lambda: roof_chart([], []), ["No recording for this code"]),
-    "energy": (lambda: energy_bars(energies(measured(), ROOFS)), ["wgmma alone 0.82 pJ a FLOP, 690 W at 841 TFLOP/s"]),
-    "no energy": (lambda: energy_bars(energies([], [])), ["no recording for this code"]),
+    "energy": (lambda: energy_bars(flop_energies(measured(), ROOFS)),
+               ["wgmma alone 0.82 pJ a FLOP, 690 W at 841 TFLOP/s"]),
+    "no energy": (lambda: energy_bars(flop_energies([], [])), ["no recording for this code"]),
 }
 
 

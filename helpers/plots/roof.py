@@ -128,7 +128,7 @@ def _list(picture: Picture, points: Sequence[_Point], gpu: Gpu, height: float) -
 
 
 @dataclass(frozen=True)
-class Energy:
+class FlopEnergy:
     """A bar: whose, and what a FLOP took. origin: 'recorded on NVIDIA H200, 2026-11-29', or "" if not known."""
 
     name: str
@@ -143,15 +143,15 @@ class Energy:
 
 
 @typed
-def energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) -> list[Energy]:
+def flop_energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) -> list[FlopEnergy]:
     """What a FLOP took in each sustained measurement, and in wgmma alone on N(0,1). Without a power there is no bar."""
     found = [
-        Energy(find_rung(item.rung).name, item.tflops, item.power_w, _origin([item]))
+        FlopEnergy(find_rung(item.rung).name, item.tflops, item.power_w, _origin([item]))
         for item in measurements
         if item.regime == "sustained" and item.power_w
     ]
     found += [
-        Energy("wgmma alone", roof.tflops, roof.power_w)
+        FlopEnergy("wgmma alone", roof.tflops, roof.power_w)
         for roof in roofs
         if (roof.regime, roof.inputs) == ("sustained", "N(0,1)") and roof.power_w
     ]
@@ -159,7 +159,7 @@ def energies(measurements: Sequence[Measurement], roofs: Sequence[Roof] = ()) ->
 
 
 @typed
-def energy_bars(items: Sequence[Energy], title: str = "Energy of a FLOP, sustained, N(0,1)") -> Picture:
+def energy_bars(items: Sequence[FlopEnergy], title: str = "Energy of a FLOP, sustained, N(0,1)") -> Picture:
     """A bar for each: picojoules a FLOP, and how fast that is under the power limit."""
     origins = sorted({item.origin for item in items} - {""})
     title = f"{title}: {origins[-1]}" if origins else title
