@@ -58,8 +58,9 @@ def cubin(case: Case) -> Cubin:
 
 
 def status_of(error: Exception) -> str:
-    """The status with which the GPU stopped, as in `STATUSES`; empty if the error tells of something else."""
-    return next((words for name, words in STATUSES.items() if name in str(error)), "")
+    """The status with which the GPU stopped, or would have as the emulator says, as in `STATUSES`; empty if none."""
+    is_ours, text = isinstance(error, RuleBroken), str(error)
+    return next((words for name, words in STATUSES.items() if (words if is_ours else name) in text), "")
 
 
 @cache

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.errors import ArgumentError
+
 KERNELS = Path(__file__).parent / "kernels"
 UNWRITTEN = 0xEE   # the bytes of an answer before the kernel has written it
 
@@ -69,6 +71,24 @@ class Case:
     @property
     def topic(self) -> str:
         return self.name.partition("/")[0]
+
+    def prediction(self) -> Arrays | None:
+        """What `expected` makes of the inputs. Raises ArgumentError unless its arrays are those of the outputs."""
+        if self.expected is None:
+            return None
+        inputs = self.inputs()
+        predicted = self.expected(inputs)
+        ours, theirs = _described(predicted), _described({name: inputs[name] for name in self.outputs})
+        if ours != theirs:
+            raise ArgumentError(
+                f"expected of {self.name} gives {ours}, and must give what its outputs are, {theirs}: "
+                "mend the one that is wrong, and bind names that are set again later (`lambda inputs, told=told: ...`)."
+            )
+        return predicted
+
+
+def _described(arrays: Arrays) -> str:
+    return ", ".join(f"{name}: {array.dtype} {array.shape}" for name, array in sorted(arrays.items())) or "nothing"
 
 
 def unwritten(shape: int | tuple[int, ...], dtype: type | np.dtype = np.uint8) -> np.ndarray:

@@ -7,14 +7,13 @@ from .sync_cases import mbarrier_cases, stmatrix_cases, thread_cases
 from .tma_cases import load_cases, multicast_cases, narrow_cases, refused_cases, ring_cases, store_cases, two_loads
 from .wgmma_cases import accumulation_cases, group_cases, layout_cases, ownership_cases
 
-CASES: tuple[Case, ...] = tuple(
-    chain(
-        stmatrix_cases(), thread_cases(), mbarrier_cases(),
-        load_cases(), two_loads(), ring_cases(), multicast_cases(), store_cases(), narrow_cases(),
-        ownership_cases(), layout_cases(), accumulation_cases(), group_cases(),
-        refused_cases(),
-    )
+MAKERS = (
+    stmatrix_cases, thread_cases, mbarrier_cases,
+    load_cases, two_loads, ring_cases, multicast_cases, store_cases, narrow_cases,
+    ownership_cases, layout_cases, accumulation_cases, group_cases,
+    refused_cases,
 )  # fmt: skip
+CASES: tuple[Case, ...] = tuple(chain.from_iterable(maker() for maker in MAKERS))
 TOPICS: tuple[str, ...] = tuple(dict.fromkeys(case.topic for case in CASES))
 
 

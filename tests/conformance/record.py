@@ -3,6 +3,7 @@
 All cases run in one process beside this one. If one fails, or does not answer in time, a new process goes on with those
 that remain, as a GPU that stopped serves its process no longer. Refused cases, which make it stop, come last, each in a
 process of its own, some at once. What is not as predicted is named; the hardware's answer is written all the same.
+With `--backend emulator` the emulator answers, into a file of its own name: a rehearsal for which no GPU is needed.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers.arrays import BACKENDS
 from helpers.cuda import nvrtc_version
 from helpers.errors import CourseError
 from helpers.gpu import require_gpu
@@ -46,34 +48,44 @@ class Failure:
     status: str = ""
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record", description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, help="folder for the file, named after the GPU")
     parser.add_argument("--case", action="append", default=[], help="only cases whose name has this text in it")
-    options = parser.parse_args()
+    parser.add_argument("--backend", choices=BACKENDS, default="cuda", help="emulator: rehearse without a GPU")
+    options = parser.parse_args(arguments)
     cases = [case for case in CASES if not options.case or any(text in case.name for text in options.case)]
+    if options.backend == "emulator":
+        cases = [case for case in cases if not case.hardware_only]
     try:
-        device = device_of_this_machine()
+        wrong = record(cases, options.output, device_of_this_machine(options.backend), options.backend)
     except CourseError as error:
         print(error, file=sys.stderr)
         return 1
-    return 1 if record(cases, options.output, device) else 0
+    return 1 if wrong else 0
 
 
-def device_of_this_machine() -> dict[str, str]:
-    """Raises BackendError without a Hopper GPU."""
+def device_of_this_machine(backend: str) -> dict[str, str]:
+    """What stands at the head of the file. Raises BackendError without a Hopper GPU, unless the emulator answers."""
+    if backend == "emulator":
+        return {"name": "Emulator", "date": date.today().isoformat()}
     gpu = require_gpu("The conformance suite", "==9.0")
     driver = f"{gpu.driver // 1000}.{gpu.driver % 1000 // 10}"
     return {"name": gpu.name, "cuda_driver": driver, "nvrtc": nvrtc_version(), "date": date.today().isoformat()}
 
 
-def record(cases: list[Case], directory: Path, device: dict[str, str]) -> list[str]:
-    """Run the cases and write the file. Returns the names of those that failed or differ from the prediction."""
+def record(cases: list[Case], directory: Path, device: dict[str, str], backend: str = "cuda") -> list[str]:
+    """Run the cases and write the file. Returns the names of those that failed or differ from the prediction.
+
+    Raises ArgumentError, before anything runs, if the prediction of a case does not fit its outputs.
+    """
     begin = time.monotonic()
+    for case in cases:
+        case.prediction()
     answers: dict[str, dict[str, Any]] = {}
     verdicts: Counter[str] = Counter()
     wrong = []
-    for case, answer in run_apart(cases):
+    for case, answer in run_apart(cases, backend):
         verdict, detail = judge(case, answer)
         verdicts[verdict] += 1
         if verdict != AS_PREDICTED:
@@ -98,9 +110,10 @@ def judge(case: Case, answer: Arrays | Failure) -> tuple[str, str]:
         return FAILED, answer.sentence
     if case.refused:
         return FAILED, f"it ran, and was to stop with the status {case.refused.status}"
-    if case.expected is None:
+    prediction = case.prediction()
+    if prediction is None:
         return UNPREDICTED, ", ".join(f"{name} = {array.tolist()}" for name, array in answer.items() if array.size == 1)
-    for name, predicted in case.expected(case.inputs()).items():
+    for name, predicted in prediction.items():
         found = np.ascontiguousarray(answer[name]).view(np.uint8).ravel()
         wrong = np.flatnonzero(found != np.ascontiguousarray(predicted).view(np.uint8).ravel())
         if wrong.size:
@@ -108,25 +121,25 @@ def judge(case: Case, answer: Arrays | Failure) -> tuple[str, str]:
     return AS_PREDICTED, ""
 
 
-def run_apart(cases: list[Case]) -> Iterator[tuple[Case, Arrays | Failure]]:
+def run_apart(cases: list[Case], backend: str = "cuda") -> Iterator[tuple[Case, Arrays | Failure]]:
     """Each case with its answer, the refused ones last."""
-    yield from _run_together([case for case in cases if not case.refused])
+
+    def run_alone(case: Case) -> list[tuple[Case, Arrays | Failure]]:
+        return list(_run_together([case], backend))
+
+    yield from _run_together([case for case in cases if not case.refused], backend)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for answers in pool.map(_run_alone, [case for case in cases if case.refused]):
+        for answers in pool.map(run_alone, [case for case in cases if case.refused]):
             yield from answers
 
 
-def _run_alone(case: Case) -> list[tuple[Case, Arrays | Failure]]:
-    return list(_run_together([case]))
-
-
-def _run_together(cases: list[Case]) -> Iterator[tuple[Case, Arrays | Failure]]:
+def _run_together(cases: list[Case], backend: str) -> Iterator[tuple[Case, Arrays | Failure]]:
     """In one process, and after each failure in a new one."""
     remaining = list(cases)
     context = multiprocessing.get_context("spawn")
     while remaining:
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(theirs, [case.name for case in remaining]))
+        process = context.Process(target=_work, args=(theirs, [case.name for case in remaining], backend))
         process.start()
         theirs.close()
         try:
@@ -151,20 +164,20 @@ def _receive(pipe: Connection, process: Any) -> Arrays | Failure:
         return Failure(f"its process ended with exit code {process.exitcode}")
 
 
-def _work(pipe: Connection, names: list[str]) -> None:
+def _work(pipe: Connection, names: list[str], backend: str) -> None:
     """In the other process: answer the cases one after the other, until one fails."""
     by_name = {case.name: case for case in CASES}
     for name in names:
-        answer = _answer(by_name[name])
+        answer = _answer(by_name[name], backend)
         pipe.send(answer)
         if isinstance(answer, Failure):
             break
     os._exit(0)   # an orderly end would unload kernels, which a GPU that stopped answers with a traceback for each
 
 
-def _answer(case: Case) -> Arrays | Failure:
+def _answer(case: Case, backend: str) -> Arrays | Failure:
     try:
-        first, *others = (run(case, "cuda") for _ in range(REPEATS))
+        first, *others = (run(case, backend) for _ in range(REPEATS))
     except Exception as error:   # whatever it is, the other cases go on
         return Failure(f"{type(error).__name__}: {error}", status_of(error))
     for other in others:

@@ -169,7 +169,7 @@ def thread_cases() -> Iterator[Case]:
             "mailbox": unwritten((rounds, 4, 32), np.int32), "dump": unwritten((rounds, 4, 32), np.int32),
         },
         outputs=("dump",),
-        expected=lambda inputs: {"dump": told.astype(np.int32)},
+        expected=lambda inputs, told=told: {"dump": told.astype(np.int32)},
         grid=(4,),
         block=(32,),
         cluster=(4, 1, 1),

@@ -1,5 +1,6 @@
 """The emulator answers as the hardware did, byte for byte, under every schedule; and both as the documentation says."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -8,13 +9,13 @@ import pytest
 
 from helpers.arrays import BFLOAT16
 from helpers.cuda import compile_report
-from helpers.errors import RecordError
+from helpers.errors import ArgumentError, RecordError
 from helpers.gpu import probe
 
 from . import record, recording
 from .backends import RuleBroken, cubin, run
 from .cases import Arrays, Box, Case
-from .catalogue import CASES, entries_of
+from .catalogue import CASES, MAKERS, entries_of
 
 SCHEDULES = (("lazy", 0, False), ("eager", 0, False), ("random", 1, False), ("random", 2, False), ("lazy", 0, True))
 DEVICE = {"name": "Some  GPU"}
@@ -56,7 +57,7 @@ def test_emulator_answers_as_the_hardware(case):
 
 @pytest.mark.parametrize("case", PREDICTED, ids=by_name)
 def test_hardware_answers_as_predicted(case):
-    assert_same(reference().answer(case), case.expected(case.inputs()), case.name)
+    assert_same(reference().answer(case), case.prediction(), case.name)
 
 
 @pytest.mark.compiler
@@ -158,7 +159,7 @@ def test_the_status_of_a_refused_case_is_written_and_read_back(tmp_path):
 
 def test_verdicts():
     predicted = next(case for case in PREDICTED if case.outputs == ("dump",))
-    right = predicted.expected(predicted.inputs())
+    right = predicted.prediction()
     wrong = {"dump": right["dump"].copy()}
     wrong["dump"].view(np.uint8).ravel()[5] ^= 1
     assert record.judge(predicted, right) == (record.AS_PREDICTED, "")
@@ -169,6 +170,36 @@ def test_verdicts():
     assert record.judge(REFUSED[0], stopped) == (record.REFUSED, "illegal instruction")
     assert record.judge(REFUSED[0], late) == (record.FAILED, "no answer")
     assert record.judge(REFUSED[0], right)[0] == record.FAILED
+
+
+def test_predictions_fit_the_outputs():
+    for case in PREDICTED:
+        case.prediction()
+
+
+@pytest.mark.parametrize("wrong", [
+    {"dump": np.zeros(7, np.int32)}, {"dump": np.zeros(4096, np.int8)}, {"other": np.zeros(4096, np.uint8)}, {},
+])  # fmt: skip
+def test_a_prediction_that_does_not_fit_is_named_before_anything_runs(wrong, monkeypatch, tmp_path, capsys):
+    case = replace(EMULATED[0], expected=lambda inputs: wrong)
+    monkeypatch.setattr(record, "CASES", (EMULATED[1], case))
+    monkeypatch.setattr(record, "run_apart", lambda *_: pytest.fail("it ran"))
+    assert record.main(["--output", str(tmp_path), "--backend", "emulator"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"expected of {case.name} gives ") and "what its outputs are, dump: uint8 (4096,): " in line
+    with pytest.raises(ArgumentError):
+        case.prediction()
+
+
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+def test_cases_stay_as_they_were_made(maker):
+    """What a generator sets again for its next case must not change the ones before."""
+    finished = {case.name: case for case in CASES}
+    for case in maker():
+        then, now = finished[case.name], recording.input_hash(case)   # `case` is the last that its generator has made
+        assert recording.input_hash(then) == now, case.name
+        if case.expected is not None:
+            assert_same(then.prediction(), case.prediction(), case.name)
 
 
 def test_boxes_begin_where_they_may_if_nothing_is_refused():
@@ -183,6 +214,18 @@ def test_the_question_is_part_of_the_record():
     hashes = [recording.input_hash(case) for case in CASES]
     assert len(set(hashes)) == len(CASES), "two cases ask the same"
     assert any(isinstance(argument, Box) for argument in CASES[-1].arguments)
+
+
+@pytest.mark.compiler
+def test_a_rehearsal_writes_what_the_hardware_answered(capsys, tmp_path):
+    """The whole recorder but for the GPU, in whose place the emulator answers."""
+    assert record.main(["--output", str(tmp_path), "--backend", "emulator"]) == 0
+    assert ", 0 different, 0 failed, " in capsys.readouterr().out.splitlines()[-1]
+    written = recording.read(tmp_path / "emulator.json")
+    assert written.cases.keys() == {case.name for case in (*EMULATED, *REFUSED)}
+    for case in EMULATED:
+        assert_same(written.answer(case), reference().answer(case), case.name)
+    assert all(written.answer(case) == reference().answer(case) for case in REFUSED)
 
 
 @pytest.mark.skipif(probe().gpu is not None, reason="there is a GPU, which answers")
