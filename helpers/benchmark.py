@@ -25,6 +25,7 @@ import numpy as np
 from helpers import cuda, device, gpu
 from helpers.arguments import check_sizes
 from helpers.arrays import empty_matrix, random_matrix
+from helpers.checks import is_integer
 from helpers.cublas import CublasLt
 from helpers.cublas import version as cublas_version
 from helpers.errors import ArgumentError, CourseError, NoRecording
@@ -34,7 +35,7 @@ from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.nvml import Telemetry
 from helpers.records import Measurement, find_record, require_regime, size_name
-from helpers.rounds import Rounds, burst_together, sustained_together
+from helpers.rounds import Rounds, burst_together, require_rounds, sustained_together
 from helpers.rungs import Rung, find_rung
 from helpers.timing import CudaTimer, Launch, Timer
 from helpers.verify import FILLING, check, verify
@@ -139,7 +140,7 @@ def benchmark(
     check_sizes(kernel.rung, m, n, k)
     if kernel.backend != "cuda":
         return recorded(kernel, (m, n, k), regime, directory)
-    rounds = rounds or default_rounds(regime)
+    rounds = int(rounds or default_rounds(regime))
     if bench is not None:
         return measure(bench, kernel, (m, n, k), regime, rounds, rest_s, turn_s, seed)
     with Bench() as own:
@@ -351,19 +352,19 @@ def toolkit() -> dict[str, str | None]:
 
 def shape(size: int | tuple[int, int, int]) -> tuple[int, int, int]:
     """(M, N, K) of a size. Raises ArgumentError for anything but a positive integer or three of them."""
-    sizes = (size,) * 3 if isinstance(size, int) and not isinstance(size, bool) else size
+    sizes = (size,) * 3 if is_integer(size) else size
     fits = isinstance(sizes, tuple | list) and len(sizes) == 3
-    if not fits or not all(isinstance(item, int) and not isinstance(item, bool) and item >= 1 for item in sizes):
+    if not fits or not all(is_integer(item) and item >= 1 for item in sizes):
         raise ArgumentError(f"size is {size!r}: give N for M = N = K, or a tuple (M, N, K) of positive integers.")
-    m, n, k = sizes
+    m, n, k = map(int, sizes)
     return m, n, k
 
 
 def check_options(regime: str, rounds: int | None, rest_s: float, turn_s: float) -> None:
     """Raises ArgumentError for a regime or a number that makes no measurement."""
     require_regime(regime)
-    if rounds is not None and (isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1):
-        raise ArgumentError(f"rounds is {rounds!r}: it must be an integer of at least 1 (9 give a 95% interval).")
+    if rounds is not None:
+        require_rounds(rounds)
     if not _is_real(rest_s) or not 0 <= rest_s <= 60:
         raise ArgumentError(f"rest_s is {rest_s!r}: it must be a number of seconds from 0 to 60.")
     if not _is_real(turn_s) or not 0.1 <= turn_s <= 600:

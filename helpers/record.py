@@ -23,7 +23,7 @@ from helpers.arguments import require_suitable
 from helpers.benchmark import BURST_ROUNDS, SUSTAINED_ROUNDS, Bench, BenchmarkRefused, check_options, measure_together
 from helpers.device import Device
 from helpers.entry import Parser, guarded
-from helpers.errors import ArgumentError, RecordError
+from helpers.errors import RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.progress import CountedTimer, Progress, duration
@@ -255,8 +255,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.rounds is not None and options.rounds < 1:
-        raise ArgumentError(f"--rounds is {options.rounds}: it must be at least 1 (9 give a 95% interval).")
     for regime in options.regimes or REGIMES:
         check_options(regime, options.rounds, options.rest, options.turn)
     jobs = _jobs(options)

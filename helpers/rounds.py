@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from helpers.checks import require_integer
 from helpers.intervals import median
 from helpers.nvml import Telemetry
 from helpers.records import Samples
@@ -18,6 +19,7 @@ SPIN_MS = 0.3            # at least, behind which launches are queued
 LONGEST_SPIN_MS = 5.0
 DROP_S = 0.6             # at the beginning of a turn, while the chip gets warm
 CHUNK_MS = 50.0          # of launches, a sample of a turn
+MOST_ROUNDS = 1_000      # of one measurement: in bursts they take half an hour, in turns nearly two
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ def sustained_together(
         )
         for who in range(len(kernels))
     ]
+
+
+def require_rounds(rounds: Any) -> None:
+    """Raises ArgumentError for a number of rounds that nobody can measure, or that is none."""
+    require_integer("rounds", rounds, 1, MOST_ROUNDS)
 
 
 def in_turn(count: int, rounds: int) -> Iterator[int]:

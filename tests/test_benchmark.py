@@ -365,13 +365,21 @@ def test_a_size_that_was_not_recorded_says_so(tmp_path):
     [
         ({"size": 0}, "size is 0"), ({"size": (1, 2)}, "size is"), ({"size": 4096.0}, "size is 4096.0"),
         ({"size": True}, "size is True"), ({"size": "4096"}, "size is '4096'"), ({"regime": "fast"}, "regime 'fast'"),
-        ({"rounds": 0}, "rounds is 0"), ({"rest_s": -1}, "rest_s is -1"), ({"turn_s": 0}, "turn_s is 0"),
+        ({"rounds": 0}, "rounds is 0"), ({"rounds": True}, "rounds is True"), ({"rounds": 1001}, "rounds is 1001"),
+        ({"rounds": 2.5}, "rounds is 2.5"), ({"rest_s": -1}, "rest_s is -1"), ({"turn_s": 0}, "turn_s is 0"),
         ({"entry": "nonsense"}, "nonsense"), ({"rest_s": float("nan")}, "rest_s is nan"),
     ],
 )
 def test_bad_options_are_named(options, words):
     with pytest.raises(ArgumentError, match=words):
         benchmark("01", **options)
+
+
+@pytest.mark.parametrize("command", ["record", "shapes", "energy"])
+@pytest.mark.parametrize("rounds", ["0", "1001", "1" + 30 * "0"])
+def test_no_command_takes_more_rounds_than_can_be_measured(command, rounds, capsys):
+    assert importlib.import_module(f"helpers.{command}").main(["--rounds", rounds]) == 1
+    assert capsys.readouterr() == ("", f"rounds is {rounds}: it must be an integer from 1 to 1,000.\n")
 
 
 def test_entry_beside_a_loaded_kernel_must_agree():
