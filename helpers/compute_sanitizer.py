@@ -1,14 +1,16 @@
 """compute-sanitizer over the ladder, its output recorded, so that a reader without a GPU can see it too.
 
-    python -m helpers.compute_sanitizer                                       all rungs, all tools (two minutes)
+    python -m helpers.compute_sanitizer                                       all kernels, all tools (two minutes)
     python -m helpers.compute_sanitizer --rungs 7 10 --tools racecheck        a part of them
+    python -m helpers.compute_sanitizer --rungs appendix_split_k              the variants of the appendix
     python -m helpers.compute_sanitizer --again                               what is current, too
 
-Each tool watches a child process (helpers.sanitizer.child) that multiplies a few small shapes with a rung. Then each
-tool is tried on planted faults (helpers.sanitizer.faults): one that says nothing there proves nothing. Written are
-records/<device>/sanitizer/<rung>.json and planted.json, each as soon as it is there. What a tool has answered about the
-very same code is skipped, so after Ctrl-C the same command goes on. A tool that times out, refuses the device or fails
-in another way is recorded as just that, and asked again the next time.
+Each tool watches a child process (helpers.sanitizer.child) that multiplies a few small shapes with a rung, or with a
+variant of the appendix (helpers.sanitizer.subjects). Then each tool is tried on planted faults
+(helpers.sanitizer.faults): one that says nothing there proves nothing. Written are planted.json and a file for each
+rung and variant in records/<device>/sanitizer/, each as soon as it is there. What a tool has answered about the very
+same code is skipped, so after Ctrl-C the same command goes on. A tool that times out, refuses the device or fails in
+another way is recorded as just that, and asked again the next time.
 """
 
 import argparse
@@ -31,7 +33,7 @@ from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import display
 from helpers.kernel import load
 from helpers.nvidia_tools import find_tool, tool_version
-from helpers.rungs import ROOT, RUNGS, Rung, find_rung
+from helpers.rungs import APPENDIX, ROOT, RUNGS
 from helpers.sanitizer import child
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import ERROR_EXIT_CODE, REPORTED, TOOLS, Outcome, read_outcome
@@ -48,6 +50,7 @@ from helpers.sanitizer.record import (
     write_planted,
     write_sanitized,
 )
+from helpers.sanitizer.subjects import Subject, find_subjects
 from helpers.words import plural
 
 TIMEOUT_S = 90.0     # of one child
@@ -68,23 +71,25 @@ SLOWEST_FIRST = ("racecheck", "synccheck", "memcheck", "initcheck")
 
 @dataclass(frozen=True)
 class Job:
-    """A tool on a rung, or on a planted fault. code_hashes: of the functions of the kernel's file."""
+    """A tool on a kernel, or on a planted fault. code_hashes: of the functions of the kernel's file."""
 
     tool: str
-    rung: Rung
+    subject: Subject
     code_hashes: tuple[tuple[str, str], ...]
     fault: Fault | None = None
 
     @property
     def name(self) -> str:
-        return f"{self.tool} {self.rung.name}" + (f" with {self.fault.name}" if self.fault else "")
+        if self.fault:
+            return f"{self.tool} {self.subject.rung.name} with {self.fault.name}"
+        return f"{self.tool} {self.subject.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """Of the child."""
         if self.fault:
             return ("--fault", self.fault.name)
-        return (self.rung.name, *(() if child.reads_result(self.rung, self.tool) else ("--unread",)))
+        return (self.subject.name, *(() if child.reads_result(self.subject.rung, self.tool) else ("--unread",)))
 
 
 def sanitizer_command(tool_path: str, job: Job, port: int, python: str = sys.executable) -> list[str]:
@@ -115,7 +120,7 @@ class Running:
         self.end()
         self._output.seek(0)
         text = self._output.read().decode(errors="replace")
-        return read_outcome(self.job.tool, text, code, seconds, device.now(), self.job.rung.entry)
+        return read_outcome(self.job.tool, text, code, seconds, device.now(), self.job.subject.rung.entry)
 
     def end(self) -> None:
         """End the child and all that it has started."""
@@ -153,24 +158,29 @@ def run_jobs(
             child_at_work.end()
 
 
-def rung_jobs(rungs: Sequence[Rung], tools: Sequence[str]) -> Iterator[Job]:
-    """The jobs of the rungs, the slowest first. Compiles the kernels, so that no child has to."""
-    hashes = {
-        rung: tuple((entry, load(rung, backend="cuda", entry=entry).code_hash) for entry in (rung.entry, *rung.twins))
-        for rung in rungs
-    }
+def subject_jobs(subjects: Sequence[Subject], tools: Sequence[str]) -> Iterator[Job]:
+    """The jobs of the rungs and variants, the slowest first. Compiles the kernels, so that no child has to."""
+    hashes = {subject.name: _code_hashes(subject) for subject in subjects}
     for tool in sorted(tools, key=SLOWEST_FIRST.index):
-        for rung in sorted(rungs, key=lambda rung: -rung.number):
-            yield Job(tool, rung, hashes[rung])
+        for subject in sorted(subjects, key=lambda subject: -subject.rung.number):
+            yield Job(tool, subject, hashes[subject.name])
+
+
+def _code_hashes(subject: Subject) -> tuple[tuple[str, str], ...]:
+    rung = subject.rung
+    return tuple(
+        (entry, load(rung, backend="cuda", entry=entry, defines=subject.defines).code_hash)
+        for entry in (rung.entry, *rung.twins)
+    )
 
 
 def fault_jobs(tools: Sequence[str]) -> Iterator[Job]:
     """The jobs of the planted faults. Compiles them."""
     for fault in FAULTS:
         if fault.tool in tools:
-            rung = fault.kernel
-            kernel = load(rung, backend="cuda", defines=fault.defines, file=fault.file())
-            yield Job(fault.tool, rung, ((kernel.entry, kernel.code_hash),), fault)
+            subject = Subject(fault.kernel, fault.defines)
+            kernel = load(subject.rung, backend="cuda", defines=subject.defines, file=fault.file())
+            yield Job(fault.tool, subject, ((kernel.entry, kernel.code_hash),), fault)
 
 
 class Records:
@@ -185,7 +195,7 @@ class Records:
             known = read_planted(planted_path(self._info.slug, self._directory))
             fault = known.fault(job.fault.name) if known and known.version == self._version else None
             return bool(fault and fault.outcome.is_answer and fault.code_hash == job.code_hashes[0][1])
-        known = read_sanitized(sanitized_path(job.rung.name, self._info.slug, self._directory))
+        known = read_sanitized(sanitized_path(job.subject.name, self._info.slug, self._directory))
         outcome = known.outcome(job.tool) if known and known.of_same(self._sanitized(job)) else None
         return bool(outcome and outcome.is_answer)
 
@@ -197,16 +207,17 @@ class Records:
         return write_sanitized(self._sanitized(job, outcome), self._directory)
 
     def _sanitized(self, job: Job, *outcomes: Outcome) -> Sanitized:
+        rung, defines = job.subject.rung, job.subject.defines
         return Sanitized(
-            job.rung.name, dict(job.code_hashes), self._info, self._version, child.shapes(job.rung),
-            child.sms(job.rung), outcomes,
+            rung.name, dict(job.code_hashes), self._info, self._version, child.shapes(rung), child.sms(rung), outcomes,
+            defines,
         )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 if every tool has answered and sees the faults that it must; else 1, and 130 after Ctrl-C."""
     parser = Parser(prog="python -m helpers.compute_sanitizer", description="Record what compute-sanitizer says.")
-    parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
+    parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in (*RUNGS, *APPENDIX)], metavar="RUNG")
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_output()
     parser.add_argument("--again", action="store_true", help="what is current, too")
@@ -222,16 +233,16 @@ def _run(options: argparse.Namespace) -> int:
     require_integer("--jobs", options.jobs, 1)
     if not 1 <= options.timeout <= 3600:
         raise ArgumentError(f"--timeout is {options.timeout}: it must be seconds from 1 to 3600.")
-    rungs = list(dict.fromkeys(map(find_rung, options.rungs)))
+    subjects = list({found.name: found for name in options.rungs for found in find_subjects(name)}.values())
     tools = list(dict.fromkeys(options.tools))
     try:
         info = device.require_device("compute-sanitizer needs a GPU")
         tool_path = find_tool("compute-sanitizer", REMEDY)
     except BackendError as error:
         print(error, file=sys.stderr, flush=True)
-        return _show_recorded(rungs)
+        return _show_recorded(subjects)
     records = Records(info, tool_version(tool_path), options.output)
-    jobs = [*rung_jobs(rungs, tools), *(() if options.no_faults else fault_jobs(tools))]
+    jobs = [*subject_jobs(subjects, tools), *(() if options.no_faults else fault_jobs(tools))]
     waiting = [job for job in jobs if options.again or not records.is_current(job)]
     print(f"{len(waiting)} of {plural(len(jobs), 'run')} to make", flush=True)
     bad: list[str] = []
@@ -253,13 +264,13 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def _show_recorded(rungs: Sequence[Rung]) -> int:
-    """Print what is recorded of rungs. Returns the exit code, 1: it is not this machine's."""
-    for rung in rungs:
-        found = find_sanitized(rung)
+def _show_recorded(subjects: Sequence[Subject]) -> int:
+    """Print what is recorded of rungs and variants. Returns the exit code, 1: it is not this machine's."""
+    for subject in subjects:
+        found = find_sanitized(subject.rung, defines=subject.defines)
         said = "; ".join(map(str, found.outcomes)) if found else "nothing is recorded"
         origin = f", recorded on {found.device.name}, {found.date[:10]}" if found else ""
-        print(f"{rung.name}{origin}: {said}", flush=True)
+        print(f"{subject.name}{origin}: {said}", flush=True)
     planted = find_planted()
     for fault in planted.faults if planted else ():
         print(f"planted {fault.name}: {fault.outcome}", flush=True)

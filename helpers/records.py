@@ -285,7 +285,7 @@ def from_json(data: Any, path: Path) -> Measurement:
         rung=top.rung(),
         entry=top.entry(),
         code_hash=top.code_hash(),
-        defines=_defines(top),
+        defines=defines_from_json(top),
         dtype=top.choice("dtype", ("bfloat16",)),
         device=device_from_json(top.object("device")),
         toolkit=toolkit,
@@ -304,7 +304,8 @@ def from_json(data: Any, path: Path) -> Measurement:
     )
 
 
-def _defines(fields: Fields) -> dict[str, str | int]:
+def defines_from_json(fields: Fields) -> dict[str, str | int]:
+    """The defines under `defines` in a checked object."""
     try:
         return checked_defines(fields.scalars("defines"))
     except ArgumentError as error:

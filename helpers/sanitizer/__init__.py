@@ -1,4 +1,4 @@
-"""compute-sanitizer over the ladder: what its tools said (output, records), planted faults, and docs/sanitizer.md.
+"""compute-sanitizer over the ladder: what its tools watch, what they said, planted faults, and docs/sanitizer.md.
 
 `python -m helpers.compute_sanitizer` runs it on a GPU; `python -m helpers.sanitizer` writes the page from the records.
 """

@@ -1,9 +1,9 @@
-"""The process that compute-sanitizer watches: it multiplies a few small shapes with one rung, or with a planted fault.
+"""The process that compute-sanitizer watches: it multiplies a few small shapes with a kernel, or with a planted fault.
 
     compute-sanitizer --tool memcheck python -m helpers.sanitizer.child 07_pipelining
     compute-sanitizer --tool racecheck python -m helpers.sanitizer.child --fault no_barrier_after_loading
 
-Its last line is `launched N times, all results right`. No kernel runs but the rung's: matrices are made on the host and
+Its last line is `launched N times, all results right`. No other kernel runs: matrices are made on the host and
 copied, and C is compared there. So every byte on the GPU is written by a copy or by the kernel that is watched.
 """
 
@@ -17,7 +17,8 @@ from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.kernel import Kernel, load
 from helpers.records import size_name
-from helpers.rungs import Rung, find_rung
+from helpers.rungs import Rung
+from helpers.sanitizer.subjects import find_subjects
 from helpers.verify import check
 
 LEAST_K = 96   # of rungs whose step along K is shorter
@@ -26,17 +27,24 @@ LEAST_K = 96   # of rungs whose step along K is shorter
 def shapes(rung: Rung) -> tuple[tuple[int, int, int], ...]:
     """(M, N, K) of the products: the smallest; whole tiles; and two by three tiles with an edge in M, N and K.
 
-    The last two are so deep that each stage of the ring is used again.
+    The last two are so deep that each stage of the ring is used again. Where CTAs divide K, there is also one of two
+    tiles with edges and a step less than CTAs. With a limit for M, it is M of whole tiles, and one row less with edges.
     """
     rows, columns, depth = rung.tile
     rows *= rung.cluster
     least_m, least_n, least_k = rung.multiples
-    deep = max((rung.stages + 2) * depth, LEAST_K)
-    return (
+    parts = rung.split or 1
+    deep = max((rung.stages + 2) * parts * depth, LEAST_K)
+    whole = rung.most_rows or rows
+    ragged = whole - least_m if rung.most_rows else rows + least_m
+    sizes = [
         rung.multiples,
-        (rows, columns, deep),
-        (rows + least_m, 2 * columns + least_n, deep + least_k),
-    )
+        (whole, columns, deep),
+        (ragged, 2 * columns + least_n, deep + least_k),
+    ]
+    if parts > 1:
+        sizes.append((whole - least_m, columns + least_n, (parts - 2) * depth + least_k))
+    return tuple(sizes)
 
 
 def sms(rung: Rung) -> int | None:
@@ -79,7 +87,7 @@ def reads_result(rung: Rung, tool: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if a result is wrong."""
     parser = Parser(prog="python -m helpers.sanitizer.child", description="What compute-sanitizer watches.")
-    parser.add_argument("rung", nargs="?", help="a rung's name")
+    parser.add_argument("rung", nargs="?", help="a rung's name, or that of a variant (helpers.sanitizer.subjects)")
     parser.add_argument("--fault", default=None, metavar="NAME", help="a planted fault instead")
     parser.add_argument("--unread", action="store_true", help="do not compare the results")
     options = parser.parse_args(arguments)
@@ -99,11 +107,11 @@ def run(rung: str | None, fault: str | None, reads: bool) -> int:
         kernel = load(planted.kernel, backend="cuda", defines=planted.defines, file=planted.file())
         count = multiply(kernel, [planted.size], reads=False, unwritten=planted.unwritten)
     else:
-        chosen = find_rung(rung)
-        for entry in (chosen.entry, *chosen.twins):
-            kernel = load(chosen, backend="cuda", entry=entry)
-            kernel.sms = sms(chosen) or kernel.sms
-            count += multiply(kernel, shapes(chosen), reads)
+        for subject in find_subjects(rung):
+            for entry in (subject.rung.entry, *subject.rung.twins):
+                kernel = load(subject.rung, backend="cuda", entry=entry, defines=subject.defines)
+                kernel.sms = sms(subject.rung) or kernel.sms
+                count += multiply(kernel, shapes(subject.rung), reads)
     print(f"launched {count} times, all results right", flush=True)
     return 0
 

@@ -1,4 +1,4 @@
-"""Planted faults: the proof that a tool sees what it is for, and trials of what it sees of asynchronous copies.
+"""Planted faults: the proof that a tool sees what it is for, and trials of what it sees of copies and clusters.
 
 A fault is a bug of the shelf (helpers.bugs), an edit of its own, or an array that nobody has written. None of them can
 make a kernel wait for ever on a GPU.
@@ -19,14 +19,14 @@ _BARRIER = "__syncthreads();   // the tiles are read by other threads than wrote
 class Fault:
     """A mistake that a tool is tried on.
 
-    name: of the bug of the shelf, or its own. tool: that is tried. rung: the number of the kernel. what: the mistake.
+    name: of the bug of the shelf, or its own. tool: that is tried. rung: the kernel, or its number. what: the mistake.
     must: whether the tool is no good without seeing it; else it is a trial, and its outcome is recorded as it is.
     size: (M, N, K). edits: of the kernel, for a fault that is on no shelf. unwritten: whether A is left unwritten.
     """
 
     name: str
     tool: str
-    rung: int
+    rung: int | Rung
     what: str
     must: bool
     size: tuple[int, int, int]
@@ -68,6 +68,8 @@ FAULTS: tuple[Fault, ...] = (
           unwritten=True),
     _of_shelf("no_wait_for_copy", "racecheck", must=False),
     _of_shelf("released_before_wait", "racecheck", must=False),
+    _of_shelf("sums_read_too_early", "racecheck", must=False),
+    _of_shelf("left_before_sums_were_read", "racecheck", must=False),
     _of_shelf("left_before_the_barrier", "synccheck", must=False),
     Fault("unwritten_a_by_tma", "initcheck", 6, "TMA loads from an A that nobody has written", False, (128, 128, 128),
           unwritten=True),

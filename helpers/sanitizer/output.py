@@ -32,6 +32,7 @@ HEADINGS = re.compile(
     r"Error: process didn't terminate successfully|Tracking kernels launched by child|Process ID:|$"
 )
 BELOW = re.compile(r"\s{2,}|\s*(?:at |by thread|and (?:is |Read |Write )|Address |Access )")   # a report's later lines
+ELSEWHERE = re.compile(r"Address \S+ (is located in a block that .+)")   # racecheck's word about another CTA's memory
 PATH = re.compile(r"(?<![\w.])~?(?:/[\w.+@-]+)+/")
 
 
@@ -141,9 +142,13 @@ def report_blocks(text: str) -> Iterator[list[str]]:
 
 
 def named(report: list[str]) -> str:
-    """A report in one line, without what differs from thread to thread: the mistake, and where in the code."""
+    """A report in one line, without what differs from thread to thread: the mistake, and where in the code.
+
+    Of another CTA's shared memory also whether that CTA may not have begun, or may have ended.
+    """
     heading, *below = report
     places = [line for line in below if re.match(r"at |and (?:Read|Write) ", line)]
+    places += [found[1] for line in below if (found := ELSEWHERE.match(line))]
     text = one_line(" ".join((heading, *places)), 2 * MOST_LETTERS)
     return printable(re.sub(r" \[\d+ hazards?\]", "", text))
 

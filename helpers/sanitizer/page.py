@@ -1,4 +1,4 @@
-"""Writes docs/sanitizer.md: what compute-sanitizer said about each rung, and what it cannot see."""
+"""Writes docs/sanitizer.md: what compute-sanitizer said about each rung and the appendix, and what it cannot see."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from helpers.rungs import ROOT, RUNGS
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import CLEAN, REPORTED, TOOLS, Outcome
 from helpers.sanitizer.record import Planted, Sanitized, find_planted, find_sanitized
+from helpers.sanitizer.subjects import SUBJECTS, VARIANTS
 
 DOCUMENT = ROOT / "docs" / "sanitizer.md"
 
@@ -29,7 +30,8 @@ class Explanation:
         return not self.only and outcome.status != CLEAN
 
 
-# (rung, tool) -> why its reports are no faults. Whatever is not clean must stand here, and nothing else: it is tested.
+# (rung, tool) -> why its reports are no faults, for each variant of the appendix. Whatever is not clean must stand
+# here, and nothing else: it is tested.
 EXPLAINED: Mapping[tuple[str, str], Explanation] = {}
 
 _HEAD = """\
@@ -39,13 +41,24 @@ NVIDIA's compute-sanitizer runs a kernel with its memory accesses and barriers i
 accesses outside of an allocation or misaligned (memcheck), races in shared memory (racecheck), wrong uses of barriers
 (synccheck) and reads of global memory that nobody has written (initcheck). Each watches every rung multiply a few small
 shapes, ragged ones among them: K is so long that each stage of a ring is used again, and persistent kernels get so few
-SMs that each CTA computes several tiles. The results are compared as well.
+SMs that each CTA computes several tiles. So it is with the kernel of the appendix, in a few variants. The results are
+compared as well.
 
 This page is written by `python -m helpers.sanitizer` from `helpers/records/<device>/sanitizer/`, where the tools' own
 words are. `python -m helpers.compute_sanitizer` records them, on a GPU with the CUDA Toolkit.
 """
 _NOTHING = """
 Nothing is recorded yet: run `python -m helpers.compute_sanitizer`.
+"""
+_APPENDIX = """
+## The appendix
+
+`kernels/appendix_split_k.cu` is compiled anew for a shape: for a tile, a number of CTAs that divide K among themselves,
+and the rows of A that are loaded where M is small ([shapes.md](shapes.md)). Each two of these choices meet in one of
+the variants. Where K is divided, some shapes have fewer steps along K than CTAs, so that a CTA has nothing to add.
+"""
+_NO_APPENDIX = """
+The appendix is not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_split_k`.
 """
 _PLANTED = """
 ## Planted faults
@@ -66,13 +79,15 @@ By NVIDIA's documentation of Compute Sanitizer and its release notes; the versio
   2026.2. An older tool takes what TMA reads for granted. (The hardware keeps to the map: beyond its edges come zeros.)
 - racecheck looks at shared memory alone, at the accesses of threads and at `cp.async`, `cp.async.bulk` from global to
   shared memory (2024.4) and distributed shared memory (2023.1), and takes mbarriers and cluster barriers into account.
-  The notes do not say that it knows what wgmma reads, or that TMA's stores read. 2025.4 and 2026.1 mend false reports
-  about mbarriers, warpgroups and clusters, so an older tool may report races that are none.
+  It also reports reads of another CTA's memory that may come before that CTA begins or after it ends (2023.2). The
+  notes do not say that it knows what wgmma reads, or that TMA's stores read. 2025.4 and 2026.1 mend false reports about
+  mbarriers, warpgroups and clusters, and 2026.1 mends missed ones across clusters too: an older tool may report races
+  that are none, and miss some in rung 10 and the appendix.
 - synccheck looks at `__syncthreads`, named barriers, mbarriers and the order of wgmma within a warpgroup. Of programs
   compiled with CUDA 13.0 it may report divergence that is none ("Known Issues").
 - initcheck looks at global memory, and knows what `cp.async.bulk` reads and writes since 2025.4. An older tool sees in
-  rungs 5 to 10 at most the list of tiles being read, and does not know that TMA has written C: so the C of rung 10 is
-  not read under initcheck.
+  rungs 5 to 10 at most the list of tiles being read, in the appendix nothing, and does not know that TMA has written C:
+  so the C of rung 10 is not read under initcheck.
 - All of them see one schedule, the one that happened, on small shapes. The emulator tries many schedules and knows
   wgmma, TMA and mbarriers ([emulator.md](emulator.md), [bugs.md](bugs.md)).
 
@@ -83,8 +98,9 @@ exit race detection", "Synccheck support for wgmma", "Initcheck Tool"; *Compute 
 
 
 def recorded() -> list[Sanitized]:
-    """The records of all rungs that there are."""
-    return [found for found in map(find_sanitized, RUNGS) if found is not None]
+    """The records of all rungs and variants of the appendix that there are."""
+    found = (find_sanitized(subject.rung, defines=subject.defines) for subject in SUBJECTS)
+    return [item for item in found if item is not None]
 
 
 def document(
@@ -95,27 +111,42 @@ def document(
     """docs/sanitizer.md. records, planted: those in the tree by default."""
     if records is None:
         records, planted = recorded(), find_planted()
-    known = {item.rung: item for item in records}
+    known = {item.name: item for item in records}
     if not known and planted is None:
         return _HEAD + _NOTHING + _LIMITS
     parts = [_HEAD]
     if known:
-        parts.append(_rungs(known))
-        parts.append(_explanations(known, explained))
+        parts += [_rungs(known), _appendix(known), _explanations(known.values(), explained)]
     if planted is not None:
         parts.append(_faults(planted))
     return "".join((*parts, _LIMITS))
 
 
 def _rungs(known: Mapping[str, Sanitized]) -> str:
-    lines = ["\n## The rungs\n\n", f"| rung | {' | '.join(TOOLS)} | launches of each | recorded |\n"]
-    lines.append("|---" * (len(TOOLS) + 3) + "|\n")
-    for rung in RUNGS:
-        found = known.get(rung.name)
+    return "\n## The rungs\n\n" + _table(("rung",), [((rung.name,), known.get(rung.name)) for rung in RUNGS])
+
+
+def _appendix(known: Mapping[str, Sanitized]) -> str:
+    if not any(variant.name in known for variant in VARIANTS):
+        return _APPENDIX + _NO_APPENDIX
+    rows = []
+    for variant in VARIANTS:
+        tile_rows, columns, _ = variant.rung.tile
+        loaded = variant.rung.most_rows or tile_rows
+        cells = (f"{tile_rows} x {columns}", str(variant.rung.split), f"{loaded} of {tile_rows}")
+        rows.append((cells, known.get(variant.name)))
+    return f"{_APPENDIX}\n{_table(('tile', 'parts of K', 'rows of A'), rows)}"
+
+
+def _table(names: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Sanitized | None]]) -> str:
+    """A table of what the tools said. names: of the columns before, which the rows begin with."""
+    lines = [f"| {' | '.join((*names, *TOOLS))} | launches of each | recorded |\n"]
+    lines.append("|---" * (len(names) + len(TOOLS) + 2) + "|\n")
+    for first, found in rows:
         cells = [_cell(found.outcome(tool) if found else None) for tool in TOOLS]
         launches = max((item.launches for item in found.outcomes), default=0) if found else "-"
         origin = f"{found.device.name}, {found.version}, {found.date[:10]}" if found else "-"
-        lines.append(f"| {rung.name} | {' | '.join(cells)} | {launches} | {origin} |\n")
+        lines.append(f"| {' | '.join((*first, *cells))} | {launches} | {origin} |\n")
     return "".join(lines)
 
 
@@ -127,14 +158,22 @@ def _cell(outcome: Outcome | None) -> str:
     return outcome.counted
 
 
-def _explanations(known: Mapping[str, Sanitized], explained: Mapping[tuple[str, str], Explanation]) -> str:
-    lines = []
-    for (rung, tool), explanation in sorted(explained.items()):
-        outcome = known[rung].outcome(tool) if rung in known else None
-        if outcome is not None and outcome.status != CLEAN:
+def _explanations(records: Iterable[Sanitized], explained: Mapping[tuple[str, str], Explanation]) -> str:
+    """What is not clean, in the tools' own words: first what is no fault of the kernel, then what is not explained."""
+    known, open_lines = [], []
+    for found in records:
+        for outcome in found.outcomes:
+            if outcome.status == CLEAN:
+                continue
+            why = explained.get((found.rung, outcome.tool))
             said = "; ".join(f"\"{text}\"" for text in outcome.reports) or outcome.why
-            lines.append(f"- {rung}, {tool}: {explanation.reason} It said: {said}.\n")
-    return f"\nWhat is not clean, and why it is no fault of the kernel:\n\n{''.join(lines)}" if lines else ""
+            line = f"{f'{why.reason} ' if why else ''}It said: {said}."
+            (known if why else open_lines).append(f"- {found.name}, {outcome.tool}: {line}\n")
+    parts = (
+        ("What is not clean, and why it is no fault of the kernel", known),
+        ("What is not clean, and is not explained yet", open_lines),
+    )
+    return "".join(f"\n{title}:\n\n{''.join(lines)}" for title, lines in parts if lines)
 
 
 def _faults(planted: Planted) -> str:

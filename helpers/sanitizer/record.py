@@ -1,17 +1,17 @@
-"""What compute-sanitizer said, as files: one for each rung, and one for the planted faults.
+"""What compute-sanitizer said, as files: one for each rung or variant of the appendix, and one for planted faults.
 
-    records/<device>/sanitizer/<rung>.json        a Sanitized
-    records/<device>/sanitizer/planted.json       a Planted
+    records/<device>/sanitizer/<rung>[+<DEFINE>-<value>].json     a Sanitized
+    records/<device>/sanitizer/planted.json                       a Planted
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from helpers.device import Device
 from helpers.jsonfile import Fields, read_json, write_json
-from helpers.records import device_from_json, find_of_device, record_folder
+from helpers.records import defines_from_json, device_from_json, file_name, find_of_device, record_folder
 from helpers.rungs import Rung, find_rung
 from helpers.sanitizer.output import CLEAN, REPORTED, STATUSES, TOOLS, Outcome
 
@@ -23,11 +23,11 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Sanitized:
-    """What the tools said about a rung.
+    """What the tools said about a rung, or about a variant of one.
 
     code_hashes: of each function of the kernel's file. version: compute-sanitizer's. shapes: (M, N, K) of the products.
     sms: that a persistent kernel was launched for, so that its CTAs compute several tiles; None for the others.
-    outcomes: by the tools' order. date: of the newest.
+    outcomes: by the tools' order. defines: of the compilation. date: of the newest.
     """
 
     rung: str
@@ -37,6 +37,12 @@ class Sanitized:
     shapes: tuple[Shape, ...]
     sms: int | None
     outcomes: tuple[Outcome, ...]
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of its file, and of the `Subject` that it is about."""
+        return file_name(self.rung, None, self.defines)
 
     @property
     def date(self) -> str:
@@ -48,7 +54,7 @@ class Sanitized:
 
     def of_same(self, other: "Sanitized") -> bool:
         """Whether both are of the same code, tool, GPU and shapes."""
-        mine, others = ((item.rung, item.code_hashes, item.device.name, item.version, item.shapes, item.sms)
+        mine, others = ((item.name, item.code_hashes, item.device.name, item.version, item.shapes, item.sms)
                         for item in (self, other))
         return mine == others
 
@@ -84,9 +90,9 @@ class Planted:
         return next((item for item in self.faults if item.name == name), None)
 
 
-def sanitized_path(rung: str, folder: str, directory: Path | None = None) -> Path:
-    """Where the record of a rung belongs. folder: the device's slug."""
-    return record_folder(directory) / folder / FOLDER / f"{rung}.json"
+def sanitized_path(name: str, folder: str, directory: Path | None = None) -> Path:
+    """Where the record of a subject of that name belongs. folder: the device's slug."""
+    return record_folder(directory) / folder / FOLDER / f"{name}.json"
 
 
 def planted_path(folder: str, directory: Path | None = None) -> Path:
@@ -99,7 +105,7 @@ def write_sanitized(found: Sanitized, directory: Path | None = None) -> Path:
 
     Raises RecordError if a damaged file is in the way or the folder cannot be written.
     """
-    path = sanitized_path(found.rung, found.device.slug, directory)
+    path = sanitized_path(found.name, found.device.slug, directory)
     outcomes = {item.tool: item for item in found.outcomes}
     old = read_sanitized(path)
     if old is not None and old.of_same(found):
@@ -107,6 +113,7 @@ def write_sanitized(found: Sanitized, directory: Path | None = None) -> Path:
     data = {
         "schema": SCHEMA,
         "rung": found.rung,
+        **({"defines": dict(sorted(found.defines.items()))} if found.defines else {}),
         "code_hashes": dict(found.code_hashes),
         "device": asdict(found.device),
         "version": found.version,
@@ -156,10 +163,11 @@ def sanitized_from_json(data: Any, path: Path) -> Sanitized:
         shapes=tuple(tuple(shape) for shape in shapes),
         sms=top.optional_integer("sms", 1),
         outcomes=tuple(map(_outcome, top.objects("tools"))),
+        defines=defines_from_json(top) if "defines" in top.data else {},
     )
     if not found.outcomes:
         top.fail("tools", "is empty", "what at least one tool said")
-    top.require_place(found.device.slug, FOLDER, f"{found.rung}.json")
+    top.require_place(found.device.slug, FOLDER, f"{found.name}.json")
     return found
 
 
@@ -220,12 +228,15 @@ def read_planted(path: Path) -> Planted | None:
     return planted_from_json(read_json(path), path) if path.exists() else None
 
 
-def find_sanitized(rung: str | int | Rung, directory: Path | None = None) -> Sanitized | None:
-    """The newest record of a rung, of the reference GPU if there is one, or None.
+def find_sanitized(
+    rung: str | int | Rung, directory: Path | None = None, defines: Mapping[str, str | int] | None = None
+) -> Sanitized | None:
+    """The newest record of a rung, compiled with these defines, of the reference GPU if there is one, or None.
 
     Raises RecordError if a file is damaged.
     """
-    return find_of_device(f"{FOLDER}/{find_rung(rung).name}.json", sanitized_from_json, directory=directory)
+    name = file_name(find_rung(rung).name, None, defines)
+    return find_of_device(f"{FOLDER}/{name}.json", sanitized_from_json, directory=directory)
 
 
 def find_planted(directory: Path | None = None) -> Planted | None:

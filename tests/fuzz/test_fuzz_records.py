@@ -5,7 +5,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ MEMORY = MemorySpeeds(
 )
 ROOM = cluster_room.ClusterRoom(DEVICE, "recorded", DATE, {1: 132, 2: 66, 4: 30, 8: 14})
 TORCH = CublasTorch(DEVICE, {"torch": "2"}, DATE, (Comparison(4096, (0.18,) * 9, (0.19,) * 9, {"rounds": 9}),))
+VARIANT = replace(find_sanitized(10), rung="appendix_split_k", defines={"A_ROWS": 16, "SPLIT": 3})
 
 
 @dataclass(frozen=True)
@@ -137,8 +138,8 @@ def use_shape(folder: Path) -> Any:
     return found
 
 
-def use_sanitizer(folder: Path) -> Any:
-    found = find_sanitized(10, folder)
+def use_sanitizer(folder: Path, defines: Mapping[str, Any] | None = None) -> Any:
+    found = find_sanitized("appendix" if defines else 10, folder, defines)
     require_sound((sanitizer_page.document([found], None), [str(item) for item in found.outcomes]))
     return found
 
@@ -190,6 +191,8 @@ KINDS = {
     "energy": Kind(f"{SLUG}/energy.json", use_energy, energy_records.write_energies),
     "shape": Kind(f"{SLUG}/shapes/512x512x65536.json", use_shape, write_shape),
     "sanitizer": Kind(f"{SLUG}/sanitizer/10_clusters.json", use_sanitizer, write_sanitized),
+    "variant": Kind(f"{SLUG}/sanitizer/{VARIANT.name}.json", lambda folder: use_sanitizer(folder, VARIANT.defines),
+                    write_sanitized, lambda folder: write_sanitized(VARIANT, folder)),
     "planted": Kind(f"{SLUG}/sanitizer/planted.json", use_planted, write_planted),
     "torch": Kind(f"{SLUG}/cublas_torch.json", use_torch, cublas_torch.write_comparisons,
                   lambda folder: cublas_torch.write_comparisons(TORCH, folder)),
