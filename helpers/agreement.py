@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers.checks import require_integer
+from helpers.checks import checked_folder, require_integer
 from helpers.entry import Parser, guarded
 from helpers.errors import RecordError
 from helpers.gaps import FIRST_ON_TENSOR_CORES
@@ -89,8 +89,8 @@ def pairs(first: Path, second: Path, sizes: Sequence[int] = SIZES, regimes: Sequ
     """
     for size in sizes:
         require_integer("size", size, 1)
-    for folder in (first, second):
-        if not Path(folder).is_dir():
+    for argument, folder in (("first", first), ("second", second)):
+        if not checked_folder(argument, folder).is_dir():
             name = display(folder)
             raise RecordError(f"{name} is no folder: record one with `python -m helpers.record --output {name}`.")
     found = [_recordings(folder) for folder in (first, second)]

@@ -1,13 +1,18 @@
 """Checks of arguments that many modules share: each sentence names the argument, what it is and what it must be."""
 
 import math
+import os
+import stat
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from helpers.errors import ArgumentError
 from helpers.words import short
+
+MOST_PATH = 300   # letters of a path that a message shows
 
 
 def is_integer(value: Any) -> bool:
@@ -34,6 +39,29 @@ def require_positive(name: str, value: Any, what: str = "number") -> None:
     is_number = is_integer(value) or isinstance(value, float | np.floating)
     if not is_number or not 0 < value < math.inf:
         raise ArgumentError(f"{name} is {short(value)}: it must be a positive {what}.")
+
+
+def checked_path(name: str, value: Any, what: str = "file") -> Path:
+    """A path that an argument gives. what: it leads to. Raises ArgumentError if it is neither a text nor a Path."""
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or "\0" in text:
+        raise ArgumentError(f"{name} is {short(value)}: it must be the path of a {what}, a text or a pathlib.Path.")
+    return Path(text)
+
+
+def checked_folder(name: str, value: Any) -> Path:
+    """The path of a folder that an argument gives, there or yet to be made. Raises ArgumentError if it is none."""
+    path = checked_path(name, value, "folder")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        given = short(str(path), MOST_PATH)
+        raise ArgumentError(f"{name} is {given}, which is no folder ({error.strerror}): give another one.") from None
+    if not stat.S_ISDIR(mode):
+        raise ArgumentError(f"{name} is {short(str(path), MOST_PATH)}, which is a file: give a folder.")
+    return path
 
 
 def require_some(name: str, values: Any, most: int | None = None) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from helpers import gpu
-from helpers.errors import CourseError
+from helpers.checks import checked_folder
+from helpers.errors import ArgumentError, CourseError
 from helpers.words import one_line
 
 INTERRUPTED = 130   # what a shell reports for a command that was stopped with Ctrl-C
@@ -25,7 +26,15 @@ class Parser(argparse.ArgumentParser):
 
     def add_output(self, default: Path | None = None) -> None:
         """`--output`, the folder that a command writes its records into. default: if that must not be None."""
-        self.add_argument("--output", type=Path, default=default, metavar="DIR", help="instead of helpers/records")
+        self.add_argument("--output", type=folder, default=default, metavar="DIR", help="instead of helpers/records")
+
+
+def folder(text: str) -> Path:
+    """The path of a folder on a command line. A file in its place is refused before hours are measured for it."""
+    try:
+        return checked_folder("it", text)
+    except ArgumentError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 
 
 def fail(sentence: str, code: int = 1) -> int:

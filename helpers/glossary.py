@@ -26,6 +26,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
+from helpers.checks import checked_path
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError
 from helpers.notebooks import canonicalise, read_notebook, write_notebook
@@ -87,8 +88,9 @@ def read_glossary(path: Path = GLOSSARY) -> list[Entry]:
 
     Raises ArgumentError if the file cannot be read or a comment under a heading has a field that is not known.
     """
+    path = checked_path("path", path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ArgumentError(f"{path} cannot be read ({why}): restore docs/glossary.md from git.") from None

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from helpers.checks import checked_path
 from helpers.device import now
 from helpers.errors import BackendError
 from helpers.gpu import probe
@@ -165,7 +166,7 @@ def _folder(folder: Path | None) -> Path:
     """TMPDIR is often a user's own, so it is not asked where there is a /tmp."""
     named = folder or os.environ.get(FOLDER_VARIABLE)
     if named:
-        return Path(named)
+        return checked_path("folder", named, "folder")
     return Path("/tmp") if os.path.isdir("/tmp") else Path(tempfile.gettempdir())
 
 

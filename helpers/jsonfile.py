@@ -2,11 +2,13 @@
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from helpers.checks import checked_path
 from helpers.errors import RecordError
 from helpers.files import write_whole
 from helpers.rungs import ROOT
@@ -74,9 +76,10 @@ def read_json(path: Path) -> dict[str, Any]:
     Stricter than JSON: a key that stands twice in an object (as after a merge) is refused, and so is what could not be
     written again: text that is no Unicode (half of a surrogate pair), and a number such as 1e999.
     """
+    path = checked_path("path", path)
     try:
-        _require_file(Path(path))
-        text = Path(path).read_text(encoding="utf-8")
+        _require_file(path)
+        text = path.read_text(encoding="utf-8")
         data = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object)
         if SURROGATE.search(text):
             json.dumps(data, ensure_ascii=False).encode()
@@ -132,11 +135,11 @@ def write_json(path: Path, data: dict[str, Any], check: Callable[[dict[str, Any]
 
     check: is given the object and the path, and raises RecordError if they don't fit; called for the new data, and
     for a file that is already there, so that a damaged file is never lost silently.
-    Raises RecordError for a folder that cannot be written and for a damaged file in the way.
+    Raises RecordError for a folder that cannot be written and for a damaged file in the way, ArgumentError for no path.
     """
-    path = Path(path)
+    path = checked_path("path", path)
     check(data, path)
-    if path.exists():
+    if os.path.exists(path):   # pathlib's raises if the name is too long
         try:
             check(read_json(path), path)
         except RecordError as error:

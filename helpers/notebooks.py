@@ -30,6 +30,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 from helpers.background import Background
+from helpers.checks import checked_folder, checked_path
 from helpers.entry import Parser, fail, guarded
 from helpers.errors import ArgumentError, CourseError
 from helpers.files import read_text, write_whole
@@ -78,6 +79,7 @@ def read_notebook(path: Path) -> NotebookNode:
 
     Raises ArgumentError if the file is missing or is not a notebook.
     """
+    path = checked_path("path", path)
     try:
         text = read_text(path)
     except FileNotFoundError:
@@ -193,7 +195,7 @@ def run_notebook(path: Path, output_dir: Path, timeout: float = 600.0) -> Path:
     where the notebook came from. Raises ArgumentError if the notebook cannot be read or the folder
     cannot be written.
     """
-    path, output_dir = Path(path), Path(output_dir)
+    path, output_dir = checked_path("path", path), checked_folder("output_dir", output_dir)
     notebook = read_notebook(path)
     for cell in notebook.cells:
         if cell.cell_type == "code":

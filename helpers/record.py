@@ -33,6 +33,7 @@ from helpers.records import (
     Measurement,
     file_name,
     read_record,
+    record_folder,
     require_regime,
     size_name,
     write_record,
@@ -133,7 +134,7 @@ def planned_jobs(rungs: Iterable[Rung], twin_limit: int = TWIN_LIMIT, ablations:
 def job_path(job: Job, info: Device, directory: Path) -> Path:
     """Where the job's record belongs."""
     stem = file_name(job.rung.name, job.entry, job.defines)
-    return directory / info.slug / f"{stem}_{size_name(job.size, job.size, job.size)}_{job.regime}.json"
+    return record_folder(directory) / info.slug / f"{stem}_{size_name(job.size, job.size, job.size)}_{job.regime}.json"
 
 
 def is_current(path: Path, code_hash: str, info: Device, rounds: int) -> bool:

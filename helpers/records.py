@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from helpers.checks import checked_folder, checked_path
 from helpers.cuda import checked_defines
 from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.intervals import Interval, median, median_interval, quartiles
-from helpers.jsonfile import Fields, display, read_json, write_json
+from helpers.jsonfile import Fields, read_json, write_json
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.words import short
 
@@ -216,11 +217,8 @@ def file_name(rung: str, entry: str | None = None, defines: Mapping[str, str | i
 
 
 def record_folder(directory: Path | None = None) -> Path:
-    """The folder of the records: `directory`, or helpers/records. Raises ArgumentError if it is a file."""
-    path = Path(directory) if directory is not None else RECORD_DIR
-    if path.exists() and not path.is_dir():
-        raise ArgumentError(f"directory {display(path)} is a file: give the folder that holds the records.")
-    return path
+    """The folder of the records: `directory`, or helpers/records. Raises ArgumentError if it is no folder."""
+    return RECORD_DIR if directory is None else checked_folder("directory", directory)
 
 
 def record_path(measurement: Measurement, directory: Path | None = None) -> Path:
@@ -338,7 +336,8 @@ def write_record(measurement: Measurement, directory: Path | None = None, path: 
 
 def read_record(path: Path) -> Measurement:
     """The measurement in a file. Raises RecordError if it is missing or damaged."""
-    return from_json(read_json(Path(path)), Path(path))
+    path = checked_path("path", path)
+    return from_json(read_json(path), path)
 
 
 def load_records(directory: Path | None = None, strict: bool = True) -> list[Measurement]:

@@ -18,6 +18,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from helpers.checks import checked_folder, checked_path
 from helpers.errors import ArgumentError
 from helpers.files import write_whole
 from helpers.notebooks import read_notebook
@@ -125,7 +126,7 @@ def export(path: Path, directory: Path) -> Path:
     Links to other notebooks become links to their slides, other relative ones lead to where they led before.
     Raises ArgumentError if the notebook cannot be read or the folder cannot be written.
     """
-    path, directory = Path(path), Path(directory)
+    path, directory = checked_path("path", path), checked_folder("directory", directory)
     notebook = read_notebook(path)
     target = directory / f"{path.stem}.html"
     try:

@@ -17,7 +17,7 @@ from pygments import highlight as pygments_highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer
 
-from helpers.checks import is_integer, require_integer, require_kind, require_known
+from helpers.checks import checked_path, is_integer, require_integer, require_kind, require_known
 from helpers.errors import ArgumentError
 from helpers.rungs import KERNEL_DIR, Rung, base_of, find_rung
 from helpers.words import short
@@ -130,7 +130,7 @@ def show_lines(rung: str | int | Rung, first: int, last: int) -> SourceView:
 
 def show_file(path: Path, title: str, marked: Iterable[int] = ()) -> SourceView:
     """A whole file, with some of its lines (counted from 1) marked with `>`."""
-    return _view(title, _lines(path, marked), HIT_SIGN, [])
+    return _view(title, _lines(checked_path("path", path), marked), HIT_SIGN, [])
 
 
 def show_function(name: str, file: str = "hopper.cuh") -> SourceView:

@@ -289,6 +289,6 @@ def test_a_hanging_or_dying_cell_ends_in_a_sentence(tmp_path):
 def test_an_unwritable_output_folder_is_refused_before_the_run(tmp_path):
     source = tmp_path / "a.ipynb"
     nbformat.write(notebook_of("1"), source)
-    (tmp_path / "file").write_text("")
+    (tmp_path / "taken" / "a.ipynb").mkdir(parents=True)
     with pytest.raises(ArgumentError, match="output folder .* cannot be written"):
-        tools.run_notebook(source, tmp_path / "file")
+        tools.run_notebook(source, tmp_path / "taken")

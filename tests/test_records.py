@@ -269,7 +269,7 @@ def test_invalid_measurement_is_never_written(tmp_path):
 def test_unwritable_folder_is_one_sentence(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(CourseError, match="is a file"):
+    with pytest.raises(CourseError, match="directory is .*, which is a file: give a folder"):
         records.write_record(measurement(), blocked)
     (tmp_path / "nvidia-h200").write_text("a file where the folder must be")
     with pytest.raises(RecordError, match=r"cannot be written \(.*\): give a folder that you may write to"):

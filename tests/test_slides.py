@@ -119,8 +119,8 @@ def test_an_image_keeps_its_alt_text():
 def test_the_command_writes_files_and_refuses_in_a_sentence(tmp_path, capsys):
     assert main(["slides", "1", "02", "--output-dir", str(tmp_path)]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["01_coalescing.html", "02_smem_tiling.html"]
-    (tmp_path / "file").write_text("")
-    assert main(["slides", "1", "--output-dir", str(tmp_path / "file")]) == 1
+    (tmp_path / "taken" / "01_coalescing.html").mkdir(parents=True)
+    assert main(["slides", "1", "--output-dir", str(tmp_path / "taken")]) == 1
     assert "cannot be written" in capsys.readouterr().err
     with pytest.raises(ArgumentError, match="does not exist"):
         export(Path(tmp_path / "none.ipynb"), tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from helpers.cli import commands
 from helpers.cli.doctor import doctor
-from helpers.entry import Parser
+from helpers.entry import Parser, folder
 from helpers.kernel import SCHEDULES
 from helpers.rungs import ROOT
 
@@ -65,12 +65,12 @@ def build_parser() -> argparse.ArgumentParser:
     run = command("run", commands.run, "run notebooks in fresh kernels and keep the results")
     run.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a file, or a rung; default: all")
     results = BUILD / "notebooks"
-    run.add_argument("--output-dir", type=Path, default=results, metavar="DIR", help="default: build/notebooks")
+    run.add_argument("--output-dir", type=folder, default=results, metavar="DIR", help="default: build/notebooks")
 
     slides = command("slides", commands.slides, "slides from notebooks, as HTML that needs no network")
     slides.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a file, or a rung; default: all")
-    folder = BUILD / "slides"
-    slides.add_argument("--output-dir", type=Path, default=folder, metavar="DIR", help="default: build/slides")
+    pages = BUILD / "slides"
+    slides.add_argument("--output-dir", type=folder, default=pages, metavar="DIR", help="default: build/slides")
 
     check = command("doctor", doctor, "what is missing on this machine, and the line to type")
     check.add_argument("--performance", action="store_true", help="why is mine slower? measured beside the recording")
