@@ -1,6 +1,6 @@
 """Nsight Compute's command line, `ncu`: how one launch of a kernel is profiled, and how its answer is read.
 
-It knows nothing of the course's counters: those are in helpers.profile.
+It knows nothing of the course's counters: those are in helpers.ncu_counters.
 """
 
 import csv
@@ -56,7 +56,7 @@ def launch_values(
             raise BackendError(f"ncu failed with code {done.returncode} ({_last_words(text)}): run it by hand: "
                                f"{' '.join(command[:6])} ...")
         return parse_csv(done.stdout)
-    raise BackendError("ncu knows none of the metrics: take another version, or mend METRICS of helpers/profile.py.")
+    raise BackendError("ncu knows none of the metrics: take another version, or mend METRICS of ncu_counters.py.")
 
 
 def ncu_command(

@@ -12,7 +12,8 @@ import pytest
 
 from helpers import emulate
 from helpers.models.machine import ROW_BYTES
-from helpers.profile import Launch, find_profile
+from helpers.ncu_counters import Launch
+from helpers.profile import find_profile
 from helpers.rungs import RUNGS
 
 pytestmark = pytest.mark.compiler

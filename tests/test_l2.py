@@ -14,6 +14,7 @@ from helpers.exercises.registry import find_exercise
 from helpers.launches import in_order
 from helpers.models.l2 import l2_traffic, patch, wave_tiles
 from helpers.models.machine import H200
+from helpers.ncu_counters import METRICS, Launch
 from helpers.order_speeds import find_orders, order_speeds, write_orders
 from helpers.plots.l2 import hbm_bars
 from helpers.plots.tile_order import walks, wave_patches
@@ -128,7 +129,7 @@ def test_a_rung_takes_another_order_and_no_other_than_there_is():
 
 
 def launch(order, size=8192, **counters):
-    return profile.Launch(size, size, size, counters, {}, (), order)
+    return Launch(size, size, size, counters, {}, (), order)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -166,7 +167,7 @@ def test_the_child_of_ncu_is_told_the_order(monkeypatch):
 
 def test_a_part_of_the_counters_is_quicker_and_adds_to_what_is_known(tmp_path, capsys):
     names = ("l2_hit_rate_pct", "dram_read_bytes", "dram_write_bytes")
-    row = dict.fromkeys((profile.METRICS[name] for name in names[:2]), "12")
+    row = dict.fromkeys((METRICS[name] for name in names[:2]), "12")
     lines = [['ID', *row], ["0", *row.values()]]
     text = "\n".join(",".join(f'"{word}"' for word in line) for line in lines)
     tool = tmp_path / "ncu"

@@ -11,7 +11,8 @@ import pytest
 from helpers import ncu, nvidia_tools, profile
 from helpers.device import Device
 from helpers.errors import BackendError, RecordError
-from helpers.profile import METRICS, Launch, Profile, find_profile
+from helpers.ncu_counters import METRICS, Launch, Profile, launch_from
+from helpers.profile import find_profile
 from helpers.rungs import RUNGS, find_rung
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
@@ -47,7 +48,7 @@ def table(rows=1, values=VALUES, quoting=csv.QUOTE_ALL):
 
 
 def test_counters_come_out_of_the_table():
-    launch = profile.launch_from(ncu.parse_csv(table()), 512, 512, 512)
+    launch = launch_from(ncu.parse_csv(table()), 512, 512, 512)
     assert launch.counters["global_load_sectors"] == 3145728
     assert launch.sectors_per_load == 3.0 and launch.sectors_per_store == 2.0
     assert launch.conflict_ratio == 2.0
@@ -60,7 +61,7 @@ def test_counters_come_out_of_the_table():
 
 def test_unquoted_numbers_are_read_too():
     values = {name: value.replace(",", "") for name, value in VALUES.items()}
-    launch = profile.launch_from(ncu.parse_csv(table(values=values, quoting=csv.QUOTE_MINIMAL)), 1, 1, 1)
+    launch = launch_from(ncu.parse_csv(table(values=values, quoting=csv.QUOTE_MINIMAL)), 1, 1, 1)
     assert launch.sectors_per_load == 3.0
 
 
@@ -166,7 +167,7 @@ def test_a_tool_is_found_below_the_toolkit_that_the_environment_names(monkeypatc
 
 
 def sample(**changes):
-    launch = profile.launch_from(ncu.parse_csv(table()), 512, 512, 512)
+    launch = launch_from(ncu.parse_csv(table()), 512, 512, 512)
     fields = {
         "rung": "01_coalescing", "entry": "matmul", "code_hash": "0123456789abcdef", "device": H200,
         "ncu": "2025.3.0.0", "date": "2026-11-29T12:00:00Z", "launches": (launch,),
