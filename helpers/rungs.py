@@ -4,7 +4,7 @@ Add a rung by adding a `Rung` to `RUNGS`; nothing else in the package names a ke
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from helpers.checks import is_integer, require_integer
@@ -30,7 +30,7 @@ class Box:
     columns: int
     rows: int
     swizzle: str = "128B"
-    l2_promotion: str = "256B"
+    l2_promotion: str = "128B"
 
 
 @dataclass(frozen=True)
@@ -281,9 +281,17 @@ RUNGS: tuple[Rung, ...] = (
         persistent=True,
         most_ctas=128,
         dependent=True,
-        ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}, {"RELEASE": 1}),
+        constants={"CLUSTER": 2},
+        defaults={"CLUSTER": 2},
+        ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}, {"PACE": 0}, {"RELEASE": 1}),
     ),
 )
+
+
+def in_clusters_of_four(rung: Rung) -> tuple[Rung, dict[str, int]]:
+    """Rung 10 with four CTAs to a cluster, which find room on 120 SMs of an H100 or H200; its defines."""
+    defines = {"CLUSTER": 4}
+    return replace(rung, cluster=4, most_ctas=120, constants=defines), defines
 
 
 SPLIT_K_DEFAULTS: dict[str, int | str] = {"TILE_M": 64, "TILE_N": 128, "STAGES": 4, "SPLIT": 4, "A_ROWS": "TILE_M"}

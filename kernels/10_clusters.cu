@@ -4,23 +4,33 @@
 //           fetches half of a tile and multicasts it to both, so B crosses from L2 once instead of twice.
 //           A finished tile is kept as packed bf16 in registers and leaves through shared memory by TMA, a quarter at
 //           each of the next tile's first four steps, while the tensor cores are already at work again.
-// Changed   09_persistence loaded all of B in every CTA, and its consumers stored with the tensor cores idle.
+//           Clusters that share a row or a column of tiles read the same A or B: they keep pace along K, so that what
+//           one has fetched is still in L2 when the others come for it.
+// Changed   09_persistence loaded all of B in every CTA, its consumers stored with the tensor cores idle, and its CTAs
+//           drifted apart.
 // Layout    A stage as before. Staging: two boxes of 64 x 64 a consumer, rows of 128 bytes, swizzled, so that stmatrix
 //           writes without bank conflicts and TMA reads what it expects.
 //           order[i] = row of cluster tiles (256 x 256) | column of them << 16; cluster c takes c, c + clusters, ...
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
-// Launch    grid (2 * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
+// Launch    grid (CLUSTER * min(128 / CLUSTER, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x 128 (columns x rows); B_map and C_map: box of 64 x 64; all with 128-byte swizzle.
 //           A programmatic dependent launch: it makes its barriers while the launch before ends.
 //           -DMULTICAST=0: each CTA loads all of its B. -DTMA_STORE=0: threads store their own sums at once.
-//           -DOVERLAP=0: TMA stores a tile before the next one begins. -DRELEASE=1: see release().
+//           -DOVERLAP=0: TMA stores a tile before the next one begins. -DPACE=0: no cluster waits for another one.
+//           -DRELEASE=1: see release(). -DCLUSTER=4: four CTAs share B; 120 at most, since more find no room at once.
 #include <cuda_bf16.h>
 
 #include "hopper.cuh"
 
 #ifndef STAGES
 #define STAGES 4
+#endif
+#ifndef CLUSTER   // CTAs one below the other, with the same columns of C
+#define CLUSTER 2
+#endif
+#ifndef PACE
+#define PACE 1
 #endif
 #ifndef MULTICAST
 #define MULTICAST 1
@@ -36,13 +46,18 @@
 #endif
 static_assert(STAGES >= 2, "a stage is given back one step after it was read: a ring of one would wait forever");
 constexpr int BM = 128, BN = 256, BK = 64;   // the CTA's tile of C, and the depth of a step
-constexpr int CLUSTER = 2;                   // CTAs one below the other, with the same columns of C
 constexpr int CONSUMERS = 2;                 // warpgroups that multiply; each 64 x 256 of C
 constexpr int WARPS = 4;                     // in a warpgroup
 constexpr int THREADS = (1 + CONSUMERS) * 128;
 constexpr int WGMMA_K = 16;                  // depth of one wgmma
 constexpr int BLOCKS = BN / 64;              // boxes across a tile: of B in a stage, and of C in a consumer's share
+static_assert(CLUSTER == 2 || CLUSTER == 4, "CTAs of a cluster fetch two of the four boxes of B each, or one");
+constexpr int PACE_STEPS = 16;               // from checkpoint to checkpoint
+constexpr int CHECKPOINTS = 8;               // that are counted apart; clusters are at three of them at most
+constexpr int PACE_TRIES = 50;               // a cluster looks so often, 1 us or so each time, and waits no longer
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;   // a thread; 128 * (40 + 2 * 232) < 65,536
+
+__device__ int arrived[CHECKPOINTS];   // clusters that have come to a checkpoint; each launch begins with zeros
 
 struct Shared {
     __nv_bfloat16 A[STAGES][BM * BK];
@@ -127,6 +142,17 @@ __device__ __forceinline__ void release(Shared& shared, int stage, int thread) {
     }
 }
 
+// Counts this cluster in at a checkpoint, and waits until `expected` clusters have been counted at the one before. No
+// result hangs on it: it orders nothing (relaxed), and nobody waits for long. Returns false where others did not come,
+// since another launch has their SMs or counts here too: then this cluster goes on by itself.
+__device__ __forceinline__ bool keep_pace(int checkpoint, int expected, bool clears) {
+    red_add_relaxed_gpu(&arrived[checkpoint % CHECKPOINTS], 1);
+    int tries = 0;
+    while (ld_relaxed_gpu(&arrived[(checkpoint - 1) % CHECKPOINTS]) < expected && tries < PACE_TRIES) ++tries;
+    if (clears) st_relaxed_gpu(&arrived[(checkpoint + 4) % CHECKPOINTS], 0);   // all are past its last use
+    return tries < PACE_TRIES;
+}
+
 // Stores 64 columns of a finished tile: registers, staging, C.
 __device__ __forceinline__ void store_block(Shared& shared, const TensorMap& C_map, Finished& finished, int block,
                                             int consumer, int thread) {
@@ -185,7 +211,11 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         //    Every second tile walks K backwards: it begins with what the tile before has just left in L2.
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (thread == 0) {
-            bool backwards = false;
+            bool backwards = false, keeps_pace = PACE && rank == 0;   // the others of a cluster go along with rank 0
+            int loaded = 0;                                           // steps
+            if (keeps_pace && first == 0) {
+                for (int i = 0; i < CHECKPOINTS; ++i) st_relaxed_gpu(&arrived[i], 0);
+            }
             for (int i = first; i < tiles; i += clusters, backwards = !backwards) {
                 const int m0 = ((next & 0xffff) * CLUSTER + rank) * BM, n0 = (next >> 16) * BN;
                 if (i + clusters < tiles) next = order[i + clusters];
@@ -196,8 +226,8 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                     mbarrier_arrive_expect_tx(full, STAGE_BYTES);
                     cp_async_bulk_tensor_load(shared.A[place.stage], &A_map, full, k0, m0);
                     if (MULTICAST) {
-                        const int half = rank * (BLOCKS / CLUSTER);
-                        for (int box = half; box < half + BLOCKS / CLUSTER; ++box) {
+                        const int share = rank * (BLOCKS / CLUSTER);
+                        for (int box = share; box < share + BLOCKS / CLUSTER; ++box) {
                             cp_async_bulk_tensor_load_multicast(shared.B[place.stage][box], &B_map, full, n0 + box * 64,
                                                                 k0, (1 << CLUSTER) - 1);
                         }
@@ -205,6 +235,11 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                         for (int box = 0; box < BLOCKS; ++box) {
                             cp_async_bulk_tensor_load(shared.B[place.stage][box], &B_map, full, n0 + box * 64, k0);
                         }
+                    }
+                    if (keeps_pace && ++loaded % PACE_STEPS == 0) {
+                        const int before = loaded - PACE_STEPS;   // some clusters may have no tile in the last round
+                        const int expected = before ? min(clusters, tiles - (before - 1) / steps * clusters) : 0;
+                        keeps_pace = keep_pace(loaded / PACE_STEPS, expected, first == 0);
                     }
                 }
             }

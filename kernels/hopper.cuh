@@ -538,6 +538,32 @@ __device__ __forceinline__ float4 ld_shared_cluster(const float4* pointer, uint3
     return value;
 }
 
+// Reads a number in global memory that other CTAs may be writing: an old value or a new one, never a mixture. Relaxed:
+// it says nothing about other accesses.
+// PTX: ld.relaxed.gpu
+__device__ __forceinline__ int ld_relaxed_gpu(const int* pointer) {
+    int value;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];"
+                 : "=r"(value)
+                 : "l"(__cvta_generic_to_global(pointer))
+                 : "memory");
+    return value;
+}
+
+// Writes such a number.
+// PTX: st.relaxed.gpu
+__device__ __forceinline__ void st_relaxed_gpu(int* pointer, int value) {
+    asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" ::"l"(__cvta_generic_to_global(pointer)), "r"(value) : "memory");
+}
+
+// Adds to such a number; nothing comes back, so nobody waits for it.
+// PTX: red.relaxed.gpu.add
+__device__ __forceinline__ void red_add_relaxed_gpu(int* pointer, int value) {
+    asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;"
+                 ::"l"(__cvta_generic_to_global(pointer)), "r"(value)
+                 : "memory");
+}
+
 // Waits until the launches before this one have ended and their writes are seen. Where the launch is no programmatic
 // dependent one, that has happened already.
 // PTX: griddepcontrol.wait

@@ -13,7 +13,17 @@ from helpers.benchmark import recorded
 from helpers.cuda import compile_cubin
 from helpers.errors import ArgumentError, CompileError, NoRecording
 from helpers.kernel import load
-from helpers.rungs import APPENDIX, MAX_SHARED_BYTES, RUNGS, Box, Rung, base_of, find_rung, split_k
+from helpers.rungs import (
+    APPENDIX,
+    MAX_SHARED_BYTES,
+    RUNGS,
+    Box,
+    Rung,
+    base_of,
+    find_rung,
+    in_clusters_of_four,
+    split_k,
+)
 from helpers.tensor_map import UNIT, tensor_map
 from helpers.tile_order import ORDERS
 
@@ -242,11 +252,20 @@ def test_a_variant_of_the_appendix_without_a_recording_is_said_in_a_sentence_tha
         recorded(load("appendix", "emulator"), (8, 4096, 4096), "burst")
 
 
-def test_the_defaults_of_the_appendix_are_those_of_its_file():
-    (appendix,) = APPENDIX
-    found = re.findall(r"^#ifndef (\w+).*\n#define \1 (\w+)$", appendix.path.read_text(encoding="utf-8"), re.M)
-    assert dict(found) == {name: str(value) for name, value in appendix.defaults.items()}
-    assert set(appendix.constants) == set(appendix.defaults)
+@pytest.mark.parametrize("rung", [find_rung(10), *APPENDIX], ids=lambda rung: rung.name)
+def test_defaults_are_those_of_the_file(rung):
+    found = dict(re.findall(r"^#ifndef (\w+).*\n#define \1 (\w+)$", rung.path.read_text(encoding="utf-8"), re.M))
+    assert rung.defaults and rung.defaults.items() == {name: int(found[name]) if found[name].isdigit() else found[name]
+                                                       for name in rung.constants}.items()
+
+
+def test_clusters_of_four_are_launched_as_they_are_compiled():
+    four, defines = in_clusters_of_four(find_rung(10))
+    assert (four.cluster, four.grid(8192, 8192), four.constants) == (4, (120,), defines)
+    assert load(four, "emulator", defines=defines).rung is four
+    for rung, wrong in ((find_rung(10), defines), (four, {})):
+        with pytest.raises(ArgumentError, match=r"give both from one call, rung, defines = in_clusters_of_four\("):
+            load(rung, "emulator", defines=wrong)
 
 
 def test_the_appendix_is_found_by_name():

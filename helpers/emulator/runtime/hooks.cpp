@@ -128,7 +128,7 @@ void on_range(void* pointer, size_t bytes, Op op, void* return_address) {
 
 namespace emulator {
 
-void shared_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address) {
+void kernel_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address) {
     if (thread.cta->worker->launch.spec.counters) on_access(pointer, bytes, op, return_address);
 }
 

@@ -1,5 +1,5 @@
-// Accesses of the generic proxy that the compiler's hooks do not see, because the runtime makes them: stmatrix, and
-// reads of another CTA's shared memory.
+// Accesses of the generic proxy that the compiler's hooks do not see, because the runtime makes them: stmatrix, reads of
+// another CTA's shared memory, relaxed accesses to global memory.
 #pragma once
 #include <cstdint>
 
@@ -7,9 +7,9 @@
 
 namespace emulator {
 
-// Counts and checks one lane's access to its CTA's shared memory as if the kernel had made it. `return_address` is
+// Counts and checks one lane's access to memory as if the kernel had made it. `return_address` is
 // __builtin_return_address(0) of the function that the kernel called. Does nothing without counters.
-void shared_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address);
+void kernel_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address);
 
 // Counts one lane's load from another CTA's shared memory, at an offset in that array of it. Checks nothing.
 void count_remote_load(Thread& thread, uint64_t offset, int bytes, int array, void* return_address);

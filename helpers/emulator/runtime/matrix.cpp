@@ -64,6 +64,6 @@ void emulator_stmatrix(void* row, const uint32_t (&registers)[4], int line) {
     // Row r of matrix m lies in register m of the lanes 4 * r to 4 * r + 3, two values in each.
     uint32_t words[4];
     for (int i = 0; i < 4; ++i) words[i] = warp[4 * (thread.lane % 8) + i][thread.lane / 8];
-    shared_access(thread, row, kChunkBytes, Op::store, __builtin_return_address(0));
+    kernel_access(thread, row, kChunkBytes, Op::store, __builtin_return_address(0));
     std::memcpy(row, words, sizeof words);
 }

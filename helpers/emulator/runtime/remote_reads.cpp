@@ -133,7 +133,7 @@ void emulator_ld_shared_cluster(void* value, const void* address, uint32_t rank,
     check_written(thread, owner, region, line);
     std::memcpy(value, owner.shared + region.offset, region.bytes);
     if (&owner == thread.cta) {
-        shared_access(thread, owner.shared + region.offset, kChunkBytes, Op::load, __builtin_return_address(0));
+        kernel_access(thread, owner.shared + region.offset, kChunkBytes, Op::load, __builtin_return_address(0));
         return;
     }
     worker.add_total(Total::cluster_load_bytes, region.bytes);

@@ -48,6 +48,11 @@ void emulator_setmaxnreg(int registers, bool increase, int line);
 void emulator_griddepcontrol_wait(int line);
 void emulator_griddepcontrol_launch_dependents(int line);
 
+// Accesses to global memory that other CTAs may race with.
+int emulator_ld_relaxed(const int* pointer, int line);
+void emulator_st_relaxed(int* pointer, int value, int line);
+void emulator_red_add_relaxed(int* pointer, int value, int line);
+
 // The offset of an address within the CTA's shared memory.
 uint32_t emulator_shared_offset(const void* address, int line);
 uint32_t emulator_mapa(const void* address, uint32_t cta, int line);

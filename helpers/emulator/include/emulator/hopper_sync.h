@@ -106,6 +106,23 @@ EMULATOR_INLINE float4 ld_shared_cluster(const float4* pointer, uint32_t cta, EM
     return value;
 }
 
+// Reads a number in global memory that other CTAs may be writing: an old value or a new one, never a mixture. Relaxed:
+// it says nothing about other accesses.
+// PTX: ld.relaxed.gpu
+EMULATOR_INLINE int ld_relaxed_gpu(const int* pointer, EMULATOR_LINE) { return emulator_ld_relaxed(pointer, line); }
+
+// Writes such a number.
+// PTX: st.relaxed.gpu
+EMULATOR_INLINE void st_relaxed_gpu(int* pointer, int value, EMULATOR_LINE) {
+    emulator_st_relaxed(pointer, value, line);
+}
+
+// Adds to such a number; nothing comes back, so nobody waits for it.
+// PTX: red.relaxed.gpu.add
+EMULATOR_INLINE void red_add_relaxed_gpu(int* pointer, int value, EMULATOR_LINE) {
+    emulator_red_add_relaxed(pointer, value, line);
+}
+
 // Waits until the launches before this one have ended and their writes are seen. Where the launch is no programmatic
 // dependent one, that has happened already.
 // PTX: griddepcontrol.wait
