@@ -175,6 +175,11 @@ def thread_cases() -> Iterator[Case]:
         cluster=(4, 1, 1),
     )  # fmt: skip
 
+    y, number, _, cta, thread, part = np.ogrid[:2, :rounds, :4, :4, :32, :4]
+    told = 100000 * y + 10000 * number + 1000 * cta + 4 * ((thread + 5 * cta) % 32) + part
+    told = np.broadcast_to(told, (2, rounds, 4, 4, 32, 4)).astype(np.int32)
+    yield simple("cluster_reads", told, (rounds,), (4, 2), (32,), (4, 1, 1), 1024)
+
 
 def simple(
     entry: str,

@@ -1,4 +1,4 @@
-// Who a thread is: ranks in a cluster, the elected lane, addresses; and named barriers.
+// Who a thread is: ranks in a cluster, the elected lane, addresses; named barriers; and reads within a cluster.
 #include "hopper.cuh"
 
 // Per CTA: block x, block y, rank in the cluster, CTAs of the cluster.
@@ -77,5 +77,29 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_barrier(int* mailbo
         barrier_cluster_wait();
         const int next = (rank + 1) % 4;
         dump[(round * 4 + rank) * 32 + thread] = own + *(volatile int*)&letters[next * 32 + 31 - thread];
+    }
+}
+
+// Each CTA writes its shared memory, and after a barrier of the cluster reads 16 bytes of every CTA, its own too, where
+// another thread has written. A second barrier lets all read before the next round writes.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_reads(int* dump, int rounds) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    float4* values = reinterpret_cast<float4*>(smem);
+    const int rank = cluster_ctarank(), thread = threadIdx.x;
+    for (int round = 0; round < rounds; ++round) {
+        const float first = 100000 * blockIdx.y + 10000 * round + 1000 * rank + 4 * thread;
+        values[thread] = make_float4(first, first + 1, first + 2, first + 3);
+        barrier_cluster_arrive();
+        barrier_cluster_wait();
+        for (int cta = 0; cta < 4; ++cta) {
+            const float4 found = ld_shared_cluster(&values[(thread + 5 * cta) % 32], cta);
+            int* told = dump + ((((blockIdx.y * rounds + round) * 4 + rank) * 4 + cta) * 32 + thread) * 4;
+            told[0] = int(found.x);
+            told[1] = int(found.y);
+            told[2] = int(found.z);
+            told[3] = int(found.w);
+        }
+        barrier_cluster_arrive();
+        barrier_cluster_wait();
     }
 }
