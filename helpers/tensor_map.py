@@ -54,7 +54,7 @@ class TensorMap:
     strides_bytes: tuple[int]
     box: tuple[int, int]
     swizzle: str = "128B"
-    l2_promotion: str = "256B"
+    l2_promotion: str = "128B"
 
     def __post_init__(self) -> None:
         _check(self)
@@ -99,7 +99,7 @@ class TensorMap:
         return value
 
 
-def tensor_map(array: Any, box: tuple[int, int], swizzle: str = "128B", l2_promotion: str = "256B") -> TensorMap:
+def tensor_map(array: Any, box: tuple[int, int], swizzle: str = "128B", l2_promotion: str = "128B") -> TensorMap:
     """The map of a row-major bf16 matrix, NumPy's for the emulator or CuPy's for the GPU. box: (columns, rows).
 
     Raises ArgumentError, naming the rule, for a map that the driver would refuse.

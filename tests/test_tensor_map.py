@@ -45,7 +45,7 @@ def test_a_map_says_what_it_is_of():
     found = tensor_map(array, box=(64, 128))
     assert found.array is array and found.address == array.ctypes.data
     assert (found.shape, found.strides_bytes, found.box) == ((136, 24), (272,), (64, 128))
-    assert (found.swizzle, found.l2_promotion) == ("128B", "256B")
+    assert (found.swizzle, found.l2_promotion) == ("128B", "128B")
     assert found.box_bytes == 16_384 and found.nbytes == array.nbytes
     part = tensor_map(array[2:5, 8:24], box=(16, 4), swizzle="none")
     assert part.address == array.ctypes.data + 2 * 272 + 16
