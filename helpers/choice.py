@@ -4,23 +4,31 @@ A tile of C is the work of a CTA, or with K split of a cluster. Small tiles make
 for each product. So the smallest tile is taken of which there are not more than SMs; then K is split as long as whole
 clusters have room. Where K is much longer than C is wide, the tile is large all the same. Where even the largest are
 more than SMs, rung 10 goes over them in rounds; if C has few rows, CTAs of the appendix follow one another.
+Each condition was found by measuring: docs/worklog.md, "the summit".
 """
 
 from dataclasses import dataclass, field
 
 from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
-from helpers.rungs import H200_SMS, Rung, find_rung, split_k
+from helpers.rungs import BF16_BYTES, H200_SMS, Rung, find_rung, in_clusters_of_four, split_k
+
+Tile = tuple[int, int, int]
 
 LAST = find_rung(10)
-# Rows and columns of a tile, and the stages that fit the shared memory beside it.
-FEW_ROWS = ((64, 128, 4), (64, 256, 2))    # two CTAs have room on an SM
-TWO_WARPGROUPS = ((128, 64, 8), (128, 128, 6), (128, 256, 4))
-ANY_ROWS = ((64, 64, 8), (128, 64, 8), (128, 128, 6), (128, 192, 5))
+FOUR, FOUR_DEFINES = in_clusters_of_four(LAST)
+# Rows and columns of a tile, and the stages of its ring.
+FEW_ROWS: tuple[Tile, ...] = ((64, 64, 8), (64, 128, 4), (64, 256, 3))
+NARROW, WIDE, WIDEST = (128, 64, 8), (128, 128, 6), (128, 256, 4)
+ANY_ROWS: tuple[Tile, ...] = ((64, 64, 8), (128, 64, 8), (128, 128, 6), (128, 192, 5))
 DEEP = (128, 128, 6)
 STEP = 64              # of K
 LEAST_STEPS = 8        # for each part of K: less does not pay for adding up
 MOST_PARTS = 6         # more CTAs in a cluster seldom find a GPC with room
+LONG_K = 8192          # from here on wide tiles pay, which read A less often, though they need K split
+SECTOR_BYTES = 32
+SHORT_BYTES = 2**23    # of B: a launch that reads no more is mostly its beginning and its end
+NEARLY_ALL = 0.9       # of the SMs
 A_ROWS = (16, 32, 64)  # a box of A, for M rows of at most so many
 
 
@@ -46,15 +54,17 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
     for name, value in (("m", m), ("n", n), ("k", k), ("sms", sms)):
         require_integer(name, value, 1)
     if m <= 64 and n <= MAX_GRID[1] * FEW_ROWS[0][1]:   # narrow tiles of more columns are more than a grid has
-        tile = _smallest(FEW_ROWS, m, n, sms) or (64, 128, 8)
+        tile = _smallest(FEW_ROWS, m, n, sms) or FEW_ROWS[-1]
         return _split(tile, m, n, k, sms, "C has few rows, and reading B takes the time")
     if m <= 128:
-        tile = _smallest(TWO_WARPGROUPS, m, n, sms) or TWO_WARPGROUPS[-1]
-        return _split(tile, m, n, k, sms, "C has one row of tiles")
+        return _split(_of_one_row(n, k, sms), m, n, k, sms, "C has one row of tiles")
     if k >= 16 * max(m, n) and _tiles(DEEP, m, n) <= sms:
         return _split(DEEP, m, n, k, sms, "K is long and C is small")
     if tile := _smallest(ANY_ROWS, m, n, sms):
         return _split(tile, m, n, k, sms, "Large tiles would leave SMs idle")
+    if n * BF16_BYTES % SECTOR_BYTES:
+        why = "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B."
+        return Choice(FOUR, f"{LAST.name}, clusters of 4", why, FOUR_DEFINES)
     return Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes.")
 
 
@@ -66,21 +76,43 @@ def room(split: int, sms: int) -> int:
     return sms // split if split <= 2 else sms * 10 // 11 // split
 
 
-def _tiles(tile: tuple[int, int, int], m: int, n: int) -> int:
+def _tiles(tile: Tile, m: int, n: int) -> int:
     return -(-m // tile[0]) * -(-n // tile[1])
 
 
-def _smallest(tiles: tuple[tuple[int, int, int], ...], m: int, n: int, sms: int) -> tuple[int, int, int] | None:
+def _smallest(tiles: tuple[Tile, ...], m: int, n: int, sms: int) -> Tile | None:
     return next((tile for tile in tiles if _tiles(tile, m, n) <= sms), None)
 
 
-def _split(tile: tuple[int, int, int], m: int, n: int, k: int, sms: int, why: str) -> Choice:
+def _of_one_row(n: int, k: int, sms: int) -> Tile:
+    """The tile for a C of up to 128 rows: the one that makes the most CTAs."""
+    first_of_equals = (WIDE, NARROW) if k >= LONG_K else (NARROW, WIDE)
+    fitting = [tile for tile in first_of_equals if _tiles(tile, 128, n) <= sms] or [WIDEST]
+    return max(fitting, key=lambda tile: _tiles(tile, 128, n) * _parts(_tiles(tile, 128, n), k, sms))
+
+
+def _parts(tiles: int, k: int, sms: int) -> int:
+    """Into how many parts K is split where there are so many tiles: as many as there is room for."""
+    most = min(MOST_PARTS, -(-k // STEP) // LEAST_STEPS)
+    return next((parts for parts in range(most, 1, -1) if tiles <= room(parts, sms)), 1)
+
+
+def _early(m: int, n: int, k: int, ctas: int, sms: int) -> bool:
+    """Whether the next launch's CTAs may come early. It pays for short launches, and for those of few rows.
+
+    Where they find room for a part of them only, they lie unevenly over the SMs, and reading takes longer.
+    """
+    return n * k * BF16_BYTES <= SHORT_BYTES or (m <= FEW_ROWS[0][0] and ctas >= NEARLY_ALL * sms)
+
+
+def _split(tile: Tile, m: int, n: int, k: int, sms: int, why: str) -> Choice:
     rows, columns, stages = tile
-    count, steps = _tiles(tile, m, n), -(-k // STEP)
-    most = min(MOST_PARTS, steps // LEAST_STEPS)
-    parts = next((parts for parts in range(most, 1, -1) if count <= room(parts, sms)), 1)
+    count = _tiles(tile, m, n)
+    parts = _parts(count, k, sms)
     a_rows = next((some for some in A_ROWS if m <= some), rows)
     rung, defines = split_k(rows, columns, stages, parts, a_rows if a_rows < rows else None)
+    if not _early(m, n, k, count * parts, sms):
+        defines = defines | {"EARLY": 0}
     name = f"{rows} x {columns}" + (f", K in {parts}" if parts > 1 else "")
     divided = f"K in {parts} parts makes {count * parts} CTAs" if parts > 1 else "K is not split"
     words = f"{why}: {count} tiles of {rows} x {columns} for {sms} SMs, and {divided}."

@@ -13,8 +13,9 @@
 //           outside of C is not stored.
 // Launch    grid (SPLIT, ceil(N / TILE_N), ceil(M / TILE_M)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x A_ROWS (columns x rows); B_map: box of 64 x 64; both with 128-byte swizzle.
-//           A programmatic dependent launch: its CTAs set up while the writes of the launch before are on their way.
+//           A programmatic dependent launch: its CTAs set up while the launch before comes to its end.
 //           -DTILE_M= 64 or 128, -DTILE_N= 64, 128, 192 or 256, -DSTAGES=, -DSPLIT= 1 to 8, -DA_ROWS= 8 to TILE_M.
+//           -DEARLY=0: the next launch's CTAs come when this one's have left, and not beside them.
 #include <cuda_bf16.h>
 
 #include "hopper.cuh"
@@ -33,6 +34,9 @@
 #endif
 #ifndef A_ROWS   // rows of A that are loaded, where M is no larger; the tile's others stay zero
 #define A_ROWS TILE_M
+#endif
+#ifndef EARLY
+#define EARLY 1
 #endif
 constexpr int BK = 64;                       // depth of a step
 constexpr int CONSUMERS = TILE_M / 64;       // warpgroups that multiply; each 64 x TILE_N of C
@@ -171,9 +175,16 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                 mbarrier_arrive_expect_tx(full, STAGE_BYTES);
                 cp_async_bulk_tensor_load(shared.ring.A[place.stage], &A_map, full, step * BK, m0);
                 for (int box = 0; box < BOXES; ++box) {
-                    cp_async_bulk_tensor_load(shared.ring.B[place.stage][box], &B_map, full, n0 + box * 64, step * BK);
+                    __nv_bfloat16* to = shared.ring.B[place.stage][box];
+                    const int x = n0 + box * 64, y = step * BK;
+                    if (gridDim.z == 1) {   // no other tile needs this part of B
+                        cp_async_bulk_tensor_load(to, &B_map, full, x, y, createpolicy_evict_first());
+                    } else {
+                        cp_async_bulk_tensor_load(to, &B_map, full, x, y);
+                    }
                 }
             }
+            if (EARLY) griddepcontrol_launch_dependents();   // all copies are ordered: the next launch may set up
         }
     } else {
         // 3. Consumers.

@@ -17,12 +17,16 @@ from helpers.verify import verify
 
 # Tile, stages, parts of K, rows of A that are loaded; None: rung 10. From the sweep in docs/worklog.md.
 EXPECTED = {
-    (1, 4096, 4096): (64, 128, 4, 3, 16),
-    (16, 6144, 4096): (64, 128, 4, 2, 16),
-    (17, 8192, 8192): (64, 128, 4, 2, 32),
-    (64, 28672, 4096): (64, 256, 2, 1, 64),
-    (1, 57344, 8192): (64, 128, 8, 1, 16),
+    (1, 4096, 4096): (64, 64, 8, 2, 16),
+    (16, 6144, 4096): (64, 64, 8, 1, 16),
+    (17, 8192, 8192): (64, 64, 8, 1, 32),
+    (16, 10240, 8192): (64, 128, 4, 1, 16),
+    (64, 28672, 4096): (64, 256, 3, 1, 64),
+    (1, 57344, 8192): (64, 256, 3, 1, 16),
     (128, 4096, 4096): (128, 64, 8, 2, 128),
+    (128, 6144, 4096): (128, 64, 8, 1, 128),     # narrow and wide make as many CTAs
+    (128, 8192, 8192): (128, 128, 6, 2, 128),    # again, but K is long
+    (128, 10240, 8192): (128, 128, 6, 1, 128),
     (65, 28672, 4096): (128, 256, 4, 1, 128),
     (128, 57344, 8192): (128, 256, 4, 1, 128),
     (512, 512, 512): (64, 64, 8, 1, 64),
@@ -30,12 +34,12 @@ EXPECTED = {
     (1536, 1536, 1536): (128, 192, 5, 1, 128),
     (129, 264, 4096): (64, 64, 8, 6, 64),
     (512, 512, 65536): (128, 128, 6, 6, 128),
-    (10, 8388480, 64): (64, 128, 8, 1, 16),
-    (10, 8388488, 64): (128, 256, 4, 1, 16),   # more columns than a grid has narrow tiles for
+    (10, 4194240, 64): (64, 256, 3, 1, 16),
+    (10, 4194248, 64): (128, 256, 4, 1, 16),   # more columns than a grid has narrow tiles for
     (2048, 2048, 2048): None,
     (4096, 4096, 65536): None,
     (8192, 8192, 8192): None,
-    (1, 8, 8): (64, 128, 4, 1, 16),
+    (1, 8, 8): (64, 64, 8, 1, 16),
 }
 
 
@@ -123,3 +127,22 @@ def test_random_small_shapes_are_right_on_the_emulator():
 def test_wrong_sizes_are_refused(shape):
     with pytest.raises(ArgumentError, match="^(m|n|k|sms) is .*: it must be an integer of at least 1.$"):
         choose(*shape)
+
+
+@pytest.mark.parametrize(("size", "early"), [
+    ((512, 512, 512), True),         # short
+    ((1, 4096, 4096), True),         # few rows, 128 CTAs for 132 SMs
+    ((1, 57344, 8192), True),        # ... and more CTAs than SMs
+    ((16, 6144, 4096), False),       # 96 CTAs: the next launch's would find room for a part of them
+    ((128, 8192, 8192), False),
+    ((65, 512, 512), True),
+], ids=str)
+def test_the_next_launch_comes_early_where_it_pays(size, early):
+    assert choose(*size).defines.get("EARLY", 1) == int(early)
+
+
+@pytest.mark.parametrize(("columns", "cluster"), [(4096, 2), (4112, 2), (4104, 4), (4120, 4)])
+def test_rows_that_begin_amid_sectors_are_shared_by_four(columns, cluster):
+    found = choose(4096, columns, 4096)
+    assert found.rung.cluster == cluster and found.defines == ({"CLUSTER": 4} if cluster == 4 else {})
+    assert found.rung.grid(4096, columns) == ((120,) if cluster == 4 else (128,))
