@@ -9,18 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from helpers import gpu
-from helpers.arguments import (
-    check_cluster,
-    check_launch,
-    check_output,
-    check_product,
-    check_shared,
-    launch_arguments,
-)
+from helpers.arguments import check_launch, check_output, check_product, launch_arguments
 from helpers.arrays import empty_matrix, random_matrix, resolve_backend
+from helpers.backends import Backend, CudaBackend, EmulatorBackend, require_schedule
 from helpers.checks import require_integer
 from helpers.cuda import (
     HOPPER,
@@ -34,17 +28,15 @@ from helpers.cuda import (
 )
 from helpers.errors import ArgumentError, CourseError
 from helpers.launches import TileOrders, plan_launch
-from helpers.rungs import H200_SMS, MAX_SHARED_BYTES, Rung, find_rung
+from helpers.rungs import H200_SMS, Rung, find_rung
 from helpers.tables import counter_table
 from helpers.words import plural
 
 if TYPE_CHECKING:
-    from helpers.emulator import Counter, EmulatedModule, EmulatorRun
+    from helpers.emulator import Counter, EmulatorRun
     from helpers.verify import Verification
 
 __all__ = ["Emulation", "Kernel", "KernelFault", "emulate", "load", "random_matrix"]
-
-SCHEDULES = ("eager", "lazy", "random")
 
 
 class KernelFault(CourseError):
@@ -53,110 +45,6 @@ class KernelFault(CourseError):
     def __init__(self, message: str, run: "EmulatorRun"):
         super().__init__(message)
         self.run = run
-
-
-class Backend(Protocol):
-    """What a kernel needs of a backend."""
-
-    name: str
-    shared_limit: int   # bytes of dynamic shared memory that a CTA can have
-    sms: int            # streaming multiprocessors
-
-    def compile(self, kernel: "Kernel") -> Any:
-        """The kernel's file, ready to be launched."""
-
-    def launch(self, compiled: Any, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int) -> Any:
-        """Launch a function of it; the emulator returns its EmulatorRun, the GPU None."""
-
-
-@dataclass(frozen=True)
-class EmulatedKernel:
-    """A kernel compiled for the emulator. dependent: whether it waits for the launch before by itself, see `Rung`."""
-
-    module: "EmulatedModule"
-    dependent: bool
-
-
-@dataclass(frozen=True)
-class EmulatorBackend:
-    """Runs a kernel on the CPU. schedule: `"eager"`, `"lazy"` or `"random"` (with `seed`).
-
-    counters: count memory traffic, and check bounds and races, which needs the same instrumentation. Ten times faster
-    without, but then a kernel can be right by luck. sms: of the GPU that is played.
-    """
-
-    schedule: str = "lazy"
-    seed: int = 0
-    counters: bool = True
-    sms: int = H200_SMS
-    name: str = "emulator"
-    shared_limit: int = MAX_SHARED_BYTES
-
-    def compile(self, kernel: "Kernel") -> EmulatedKernel:
-        from helpers.emulator import compile_kernel
-
-        module = compile_kernel(kernel.path, kernel.entries, kernel.defines, counters=self.counters)
-        return EmulatedKernel(module, kernel.rung.dependent)
-
-    def launch(
-        self, compiled: EmulatedKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
-    ) -> "EmulatorRun":
-        return compiled.module.launch(
-            entry,
-            grid,
-            block,
-            arguments,
-            shared_bytes=shared_bytes,
-            schedule=self.schedule,
-            seed=self.seed,
-            dependent=compiled.dependent,
-        )
-
-
-@dataclass(frozen=True)
-class GpuKernel:
-    """A loaded kernel: CuPy's function, the CTAs of its clusters along x, y, z, and its static shared memory.
-
-    dependent: whether it waits for the launch before by itself, see `Rung`.
-    """
-
-    function: Any
-    cluster: tuple[int, int, int]
-    static_shared_bytes: int
-    dependent: bool
-
-
-@dataclass(frozen=True)
-class CudaBackend:
-    """Runs a kernel on the GPU, compiled for the card's own architecture. Launches are asynchronous."""
-
-    gpu: gpu.Gpu
-    name: str = "cuda"
-
-    @property
-    def shared_limit(self) -> int:
-        return self.gpu.shared_bytes
-
-    @property
-    def sms(self) -> int:
-        return self.gpu.sms
-
-    def compile(self, kernel: "Kernel") -> GpuKernel:
-        function = gpu.load_function(kernel.cubin.path, kernel.entry)
-        return GpuKernel(function, gpu.cluster_dims(function), function.shared_size_bytes, kernel.rung.dependent)
-
-    def launch(
-        self, compiled: GpuKernel, entry: str, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
-    ) -> None:
-        self.prepared(compiled, grid, block, arguments, shared_bytes)()
-
-    def prepared(
-        self, compiled: GpuKernel, grid: tuple, block: tuple, arguments: tuple, shared_bytes: int
-    ) -> Callable[[], None]:
-        """A launch as a function of no arguments."""
-        check_cluster(grid, compiled.cluster)
-        check_shared(compiled.static_shared_bytes, shared_bytes, self.shared_limit)
-        return gpu.prepared_launch(compiled.function, grid, block, arguments, shared_bytes, compiled.dependent)
 
 
 class Kernel:
@@ -388,12 +276,6 @@ def emulate(
     return Emulation(run=kernel.run, verification=verification, C=C, source=kernel.source)
 
 
-def require_schedule(schedule: str) -> None:
-    """Raises ArgumentError if there is no such schedule."""
-    if schedule not in SCHEDULES:
-        raise ArgumentError(f"schedule {schedule!r} is not known: give 'eager', 'lazy' or 'random'.")
-
-
 def fault_sentence(kernel: Kernel, run: "EmulatorRun") -> str:
     """The first report of a run in one sentence, with the number of further ones."""
     first = run.reports[0]
@@ -443,7 +325,8 @@ def _check_constants(rung: Rung, defines: Mapping[str, str | int]) -> None:
     for name, value in rung.constants.items():
         found = given.get(given[name], given[name])   # a value may be another define's name
         if str(found) != str(value):
+            maker = "in_clusters_of_four(...)" if rung.split is None else "split_k(...)"
             raise ArgumentError(
                 f"defines make {name} {found}, but {rung.name} is launched for {value}: give both from one call, "
-                "rung, defines = split_k(...) of helpers.rungs."
+                f"rung, defines = {maker} of helpers.rungs."
             )

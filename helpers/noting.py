@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from helpers.backends import EmulatorBackend
 from helpers.errors import CourseError
-from helpers.kernel import EmulatorBackend, Kernel
+from helpers.kernel import Kernel
 from helpers.rungs import Rung
 
 

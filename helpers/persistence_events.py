@@ -10,9 +10,9 @@ that the schedule allows; it has no times.
 
 from dataclasses import dataclass
 
+from helpers.backends import EmulatorBackend, require_schedule
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError
-from helpers.kernel import EmulatorBackend, require_schedule
 from helpers.models.pipeline import PRODUCER
 from helpers.noting import NotingKernel
 from helpers.rungs import find_rung

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.backends import EmulatorBackend
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError
-from helpers.kernel import EmulatorBackend
 from helpers.models.fragments import THREADS
 from helpers.models.stmatrix import STORES
 from helpers.models.swizzle import CHUNK_BYTES

@@ -11,9 +11,10 @@ import helpers.kernel
 from helpers import gpu
 from helpers.arguments import INT32_MAX, check_launch, check_matrix, check_sizes, launch_arguments
 from helpers.arrays import random_matrix
+from helpers.backends import CudaBackend, EmulatorBackend
 from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import Gpu, Probe, meets
-from helpers.kernel import CudaBackend, EmulatorBackend, Kernel, KernelFault, emulate, load
+from helpers.kernel import Kernel, KernelFault, emulate, load
 from helpers.rungs import RUNGS, find_rung
 
 bf16 = ml_dtypes.bfloat16

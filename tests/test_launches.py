@@ -9,9 +9,10 @@ import pytest
 
 from helpers.arguments import check_cluster, check_shared, check_sizes
 from helpers.arrays import random_matrix
+from helpers.backends import CudaBackend
 from helpers.errors import ArgumentError
 from helpers.gpu import Gpu
-from helpers.kernel import CudaBackend, Kernel, emulate, load
+from helpers.kernel import Kernel, emulate, load
 from helpers.launches import TileOrders, plan_launch
 from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung
 from helpers.tensor_map import TensorMap
@@ -217,8 +218,8 @@ class FakeFunction:
 
 def test_what_a_gpu_would_refuse_is_refused_before_the_launch(monkeypatch):
     function = FakeFunction()
-    monkeypatch.setattr("helpers.kernel.gpu.load_function", lambda path, entry: function)
-    monkeypatch.setattr("helpers.kernel.gpu.cluster_dims", lambda found: (2, 1, 1))
+    monkeypatch.setattr("helpers.backends.gpu.load_function", lambda path, entry: function)
+    monkeypatch.setattr("helpers.backends.gpu.cluster_dims", lambda found: (2, 1, 1))
     rung = find_rung(1)
     kernel = Kernel(rung, CudaBackend(Gpu("NVIDIA H200", (9, 0), 13000, 232_448, 132)), "matmul", {}, rung.path)
     kernel.cubin = SimpleNamespace(path="unused")

@@ -15,10 +15,11 @@ import pytest
 
 from helpers import foreign, gpu, matmul
 from helpers.arrays import empty_matrix
+from helpers.backends import EmulatorBackend
 from helpers.choice import choose
 from helpers.errors import BackendError, CourseError
 from helpers.gpu import Gpu, Probe
-from helpers.kernel import EmulatorBackend, KernelFault
+from helpers.kernel import KernelFault
 
 bf16 = ml_dtypes.bfloat16
 module = import_module("helpers.matmul")   # the package's attribute of that name is the function

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from helpers.backends import EmulatedKernel, EmulatorBackend
 from helpers.bugs.bug import VERIFY, Bug, Change
 from helpers.emulator import EmulatorRun, Report
-from helpers.kernel import EmulatedKernel, EmulatorBackend, Kernel
+from helpers.kernel import Kernel
 from helpers.launches import Launch
 from helpers.rungs import find_rung
 from helpers.variants import variant

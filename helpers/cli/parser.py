@@ -4,10 +4,10 @@ import argparse
 import re
 from pathlib import Path
 
+from helpers.backends import SCHEDULES
 from helpers.cli import commands
 from helpers.cli.doctor import doctor
 from helpers.entry import Parser, folder
-from helpers.kernel import SCHEDULES
 from helpers.rungs import ROOT
 
 BUILD = ROOT / "build"
