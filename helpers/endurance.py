@@ -29,16 +29,20 @@ SHAPES, LAUNCHES = 60, 10_000
 FIRST_RUNG = 4
 MOST_ROWS, MOST_COLUMNS, MOST_DEPTH = 1200, 1600, 2000
 SKINNY = ((1, 4096, 4096), (16, 2048, 1024), (64, 4096, 512), (4096, 256, 64))
+IN_ROUNDS = ((3000, 5000, 1100), (2600, 9000, 2056))   # for persistent kernels: several tiles for each CTA
 PAIRS = 2
 
 Size = tuple[int, int, int]
 
 
 def sizes(rung: Rung, count: int, seed: int) -> list[Size]:
-    """So many shapes (M, N, K) that the rung takes: the smallest, K round its stages, skinny ones, and random ones."""
+    """So many shapes (M, N, K) that the rung takes: the smallest, K round its stages, skinny ones, and random ones.
+
+    Persistent rungs get large ones, too.
+    """
     rows, columns, depth = rung.tile
     around = [(rows, columns, depth * steps) for steps in (1, rung.stages - 1, rung.stages, rung.stages + 1) if steps]
-    wanted = [(1, 1, 1), *around, *SKINNY]
+    wanted = [(1, 1, 1), *around, *SKINNY, *(IN_ROUNDS if rung.persistent else ())]
     draw = random.Random(seed)
     while len(wanted) < count:
         wanted.append((draw.randint(1, MOST_ROWS), draw.randint(1, MOST_COLUMNS), draw.randint(1, MOST_DEPTH)))

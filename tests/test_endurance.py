@@ -16,6 +16,8 @@ def test_the_shapes_suit_the_rung_and_go_round_its_stages(rung):
         assert all(length % multiple == 0 < length for length, multiple in zip(size, rung.multiples, strict=True))
     steps = {k // rung.tile[2] for m, n, k in chosen[:6]}
     assert {1, rung.stages, rung.stages + 1} <= steps
+    rounds = [rung.grid(m, n)[0] // rung.cluster < rung.tiles(m, n)[0] * rung.tiles(m, n)[1] for m, n, k in chosen]
+    assert any(rounds) or not rung.persistent
     if rung.multiples[0] == 1:
         assert chosen[0] == (1, *rung.multiples[1:]) and any(m == 1 and n > 1000 for m, n, k in chosen)
 
