@@ -26,7 +26,8 @@ from helpers.exercises.registry import exercises
 from helpers.files import read_text
 from helpers.gpu import probe
 from helpers.jsonfile import Fields, display, read_json, write_json
-from helpers.notebooks import read_notebook, section_titles, word_count
+from helpers.notebook_checks import section_titles, word_count
+from helpers.notebooks import read_notebook
 from helpers.records import RECORD_DIR
 from helpers.rungs import RUNGS, Rung
 

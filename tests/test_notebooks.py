@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from helpers import notebook_checks
 from helpers import notebooks as tools
 from helpers.errors import ArgumentError
 from helpers.rungs import NOTEBOOK_DIR, RUNGS
@@ -31,7 +32,7 @@ def one_pixel() -> str:
 def good_notebook() -> nbformat.NotebookNode:
     """The smallest notebook that passes every check."""
     cells = [nbformat.v4.new_markdown_cell("# 1. A title", id="title")]
-    for index, section in enumerate(tools.SECTIONS):
+    for index, section in enumerate(notebook_checks.SECTIONS):
         cells.append(nbformat.v4.new_markdown_cell(f"## {section}\n\n" + "word " * 100, id=f"text-{index}"))
         cells.append(nbformat.v4.new_code_cell(f"{index}", id=f"code-{index}", execution_count=index + 1))
         output = nbformat.v4.new_output("execute_result", {"text/plain": str(index)}, execution_count=index + 1)
@@ -42,9 +43,9 @@ def good_notebook() -> nbformat.NotebookNode:
 
 def problems(notebook: nbformat.NotebookNode) -> list[str]:
     return [
-        *tools.structure_problems(notebook),
-        *tools.output_problems(notebook),
-        *tools.execution_problems(notebook),
+        *notebook_checks.structure_problems(notebook),
+        *notebook_checks.output_problems(notebook),
+        *notebook_checks.execution_problems(notebook),
     ]
 
 
@@ -153,12 +154,13 @@ def test_too_few_words_are_a_problem():
 
 
 def test_headings_in_code_blocks_are_no_sections():
-    assert tools.section_titles("## Goal\n```\n## not this\n```\n### nor this\n## Next ##\n") == ["Goal", "Next"]
+    text = "## Goal\n```\n## not this\n```\n### nor this\n## Next ##\n"
+    assert notebook_checks.section_titles(text) == ["Goal", "Next"]
 
 
 def test_words_of_code_links_and_formulas_do_not_count():
     text = "Two [words](https://example.invalid/a/b)\n\n```python\nnot these\n```\n$a + b$ <br>"
-    assert tools.word_count(text) == 2
+    assert notebook_checks.word_count(text) == 2
 
 
 # The form on disk
@@ -241,7 +243,7 @@ def test_a_run_uses_this_python_and_the_notebooks_folder(tmp_path, monkeypatch):
     printed = result.cells[0].outputs[0].text.splitlines()
     assert [Path(line) for line in printed] == [Path(sys.executable), NOTEBOOK_DIR]
     assert any("image/png" in output.get("data", {}) for output in result.cells[1].outputs)  # despite MPLBACKEND=Agg
-    assert tools.execution_problems(result) == []
+    assert notebook_checks.execution_problems(result) == []
 
 
 def test_links_to_the_docs_lead_there_from_the_output_folder_too(tmp_path, monkeypatch):

@@ -19,7 +19,8 @@ from nbconvert import HTMLExporter
 from PIL import Image
 
 from helpers.glossary import anchor
-from helpers.notebooks import SECTIONS, read_notebook
+from helpers.notebook_checks import SECTIONS
+from helpers.notebooks import read_notebook
 from helpers.rungs import NOTEBOOK_DIR
 
 NOTEBOOKS = sorted(NOTEBOOK_DIR.glob("*.ipynb"))

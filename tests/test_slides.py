@@ -9,7 +9,8 @@ import pytest
 
 from helpers.cli import main
 from helpers.errors import ArgumentError
-from helpers.notebooks import SECTIONS, read_notebook, write_notebook
+from helpers.notebook_checks import SECTIONS
+from helpers.notebooks import read_notebook, write_notebook
 from helpers.rungs import RUNGS
 from helpers.slides import POLICY, export, page, split
 
