@@ -561,8 +561,8 @@ def test_warnings_are_lines_on_stderr(capsys, monkeypatch):
 
 
 def test_paths_are_shown_as_people_type_them(tmp_path):
-    from helpers.cli.commands import shown
+    from helpers.jsonfile import display
 
-    assert shown(ROOT / "build" / "x.png") == "build/x.png"
-    assert shown(tmp_path / "x.png") == str(tmp_path / "x.png")
-    assert not any(Path(shown(rung.path)).is_absolute() for rung in RUNGS)
+    assert display(ROOT / "build" / "x.png") == "build/x.png"
+    assert display(tmp_path / "x.png") == str(tmp_path / "x.png")
+    assert not any(Path(display(rung.path)).is_absolute() for rung in RUNGS)

@@ -12,9 +12,10 @@ from typing import Any
 from helpers.cli.output import Column, Output, in_colour
 from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
 from helpers.files import require_file, write_whole
+from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.kernel import emulate as run_emulation
-from helpers.rungs import APPENDIX, NOTEBOOK_DIR, ROOT, RUNGS, Rung, base_of, find_rung
+from helpers.rungs import APPENDIX, NOTEBOOK_DIR, RUNGS, Rung, base_of, find_rung
 
 LIST = (
     Column("number", "#", -2),
@@ -76,8 +77,8 @@ def list_rungs(options: argparse.Namespace, output: Output) -> int:
             "name": rung.name,
             "title": rung.title,
             "idea": rung.idea,
-            "notebook": shown(rung.notebook) if is_rung else None,
-            "kernel": shown(rung.path),
+            "notebook": display(rung.notebook) if is_rung else None,
+            "kernel": display(rung.path),
             "compute_capability": rung.compute_capability,
         }
         output.row(row, LIST)
@@ -270,7 +271,7 @@ def diff(options: argparse.Namespace, output: Output) -> int:
     if old is None:
         raise ArgumentError(f"{new.name} is the first rung, so nothing came before it: take rung 2 or a later one.")
     texts = [each.path.read_text(encoding="utf-8").splitlines() for each in (old, new)]
-    lines = list(difflib.unified_diff(*texts, shown(old.path), shown(new.path), lineterm=""))
+    lines = list(difflib.unified_diff(*texts, display(old.path), display(new.path), lineterm=""))
     row = {
         "rung": new.name,
         "previous": old.name,
@@ -306,7 +307,7 @@ def plot(options: argparse.Namespace, output: Output) -> int:
     except OSError as error:
         raise unwritable(options.output, error) from None
     output.rows.append({"output": str(options.output), "alt": picture.alt})
-    output.text(f"{shown(options.output)}: {picture.alt}")
+    output.text(f"{display(options.output)}: {picture.alt}")
     return 0
 
 
@@ -319,7 +320,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         started = time.monotonic()
         row = {"notebook": path.name, "passed": True, "reason": ""}
         try:
-            row["output"] = shown(run_notebook(path, options.output_dir))
+            row["output"] = display(run_notebook(path, options.output_dir))
         except ArgumentError:
             raise
         except CourseError as error:
@@ -337,14 +338,14 @@ def slides(options: argparse.Namespace, output: Output) -> int:
 
     for path in [notebook(name) for name in options.notebooks] or existing_notebooks():
         target = export(path, options.output_dir)
-        output.rows.append({"notebook": path.name, "output": shown(target), "bytes": target.stat().st_size})
-        output.text(shown(target))
+        output.rows.append({"notebook": path.name, "output": display(target), "bytes": target.stat().st_size})
+        output.text(display(target))
     return 0
 
 
 def existing_notebooks() -> list[Path]:
     """The notebooks of all rungs. Raises ArgumentError if one is missing."""
-    missing = [shown(rung.notebook) for rung in RUNGS if not rung.notebook.is_file()]
+    missing = [display(rung.notebook) for rung in RUNGS if not rung.notebook.is_file()]
     if missing:
         raise ArgumentError(f"The notebook {missing[0]} is missing: restore it with `git checkout -- {missing[0]}`.")
     return [rung.notebook for rung in RUNGS]
@@ -356,7 +357,7 @@ def notebook(name: str) -> Path:
     if path.suffix != ".ipynb":
         rung = find_rung(name)
         if rung in APPENDIX:
-            raise ArgumentError(f"{rung.name} has no notebook: read its file, {shown(rung.path)}.")
+            raise ArgumentError(f"{rung.name} has no notebook: read its file, {display(rung.path)}.")
         return rung.notebook
     if not path.is_file() and (NOTEBOOK_DIR / path.name).is_file() and path.parent == Path("."):
         return NOTEBOOK_DIR / path.name
@@ -372,12 +373,6 @@ def small_size(rung: Rung) -> tuple[int, int, int]:
     """The smallest (M, N, K) of at least 64 each that a rung takes."""
     m, n, k = (-(-64 // multiple) * multiple for multiple in rung.multiples)
     return m, n, k
-
-
-def shown(path: Path) -> str:
-    """A path as people type it: relative to the project if it lies there."""
-    absolute = Path(path).resolve()
-    return str(absolute.relative_to(ROOT)) if absolute.is_relative_to(ROOT) else str(path)
 
 
 def require_writable(path: Path) -> None:
