@@ -7,7 +7,7 @@ instructions, without what other traffic adds to the hardware's wavefront counte
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from textwrap import fill
 
 from helpers.device import Device
@@ -74,7 +74,8 @@ class Launch:
 
     m, n, k: its shape. counters: by the names of METRICS. stalls: average number of warps of a scheduler that wait for
     a reason, per issued instruction. missing: names that this ncu or GPU does not report. order: of the tiles, by its
-    name in `helpers.tile_order.ORDERS`; None for a rung that gets no list of tiles.
+    name in `helpers.tile_order.ORDERS`; None for a rung that gets no list of tiles. defines: of a variant's
+    compilation; empty for the kernel itself.
     """
 
     m: int
@@ -84,6 +85,12 @@ class Launch:
     stalls: Mapping[str, float]
     missing: tuple[str, ...] = ()
     order: str | None = None
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[int, int, int, str, tuple[tuple[str, str], ...]]:
+        """What a profile has one launch of: shape, order and defines. It sorts."""
+        return (self.m, self.n, self.k, self.order or "", sorted_defines(self.defines))
 
     def ratio(self, above: str, below: str) -> float | None:
         """One counter over another; None if one is missing or the lower one is zero."""
@@ -115,7 +122,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Profile:
-    """The recorded counters of a kernel, a Launch per size. ncu: its version. date: UTC, of the newest launch."""
+    """The recorded counters of a kernel and its variants, a Launch for each size, order and set of defines.
+
+    code_hash: of the kernel without defines; its variants are of the same file. ncu: its version. date: UTC, of the
+    newest launch.
+    """
 
     rung: str
     entry: str
@@ -133,10 +144,11 @@ class Profile:
     def __str__(self) -> str:
         """The largest launch in words: whose counters they are, requests, pipes, and what a warp waits for."""
         own = find_rung(self.rung).order
-        usual = [item for item in self.launches if item.order == own] or self.launches
+        kernel = [item for item in self.launches if not item.defines] or self.launches
+        usual = [item for item in kernel if item.order == own] or kernel
         largest = max(usual, key=lambda item: item.m * item.n * item.k)
         size = size_name(largest.m, largest.n, largest.k)
-        name = f"{file_name(self.rung, self.entry)}, N={size}: {self.origin}"
+        name = f"{file_name(self.rung, self.entry, largest.defines)}, N={size}: {self.origin}"
         loads = largest.counters.get("global_load_requests", 1)   # TMA's are not among them, and pass L1 by
         requests = (
             (largest.sectors_per_load, "{:.3g} sectors a load"),
@@ -163,10 +175,17 @@ class Profile:
         waits = ", ".join(f"{words} {cycles:.2f}" for cycles, words in known)
         return fill(f"cycles a warp waits per instruction: {waits}", PRINTED_LINE - 4, subsequent_indent=" " * 8)
 
-    def launch(self, m: int, n: int, k: int, order: str | None = None) -> Launch | None:
-        """The launch at a size, or None. order: of the tiles; the rung's own by default."""
-        wanted = (m, n, k, order or find_rung(self.rung).order)
-        return next((item for item in self.launches if (item.m, item.n, item.k, item.order) == wanted), None)
+    def launch(
+        self, m: int, n: int, k: int, order: str | None = None, defines: Mapping[str, str | int] | None = None
+    ) -> Launch | None:
+        """The launch at a size, or None. order: of the tiles; the rung's own by default. defines: exactly these."""
+        wanted = Launch(m, n, k, {}, {}, (), order or find_rung(self.rung).order, defines or {})
+        return next((item for item in self.launches if item.key == wanted.key), None)
+
+
+def sorted_defines(defines: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
+    """Defines by name, their values as text: 0 and "0" are the same to a compiler."""
+    return tuple(sorted((name, str(value)) for name, value in (defines or {}).items()))
 
 
 def launch_from(
@@ -176,6 +195,7 @@ def launch_from(
     k: int,
     order: str | None = None,
     names: Sequence[str] = tuple(METRICS),
+    defines: Mapping[str, str | int] | None = None,
 ) -> Launch:
     """The counters of a launch, out of ncu's values. names: of METRICS, those that were asked for."""
     counters, missing = {}, []
@@ -190,4 +210,5 @@ def launch_from(
         match, value = STALL.fullmatch(metric), number(text)
         if match and value is not None and "not_issued" not in metric:
             stalls[match[1] or match[2]] = round(value, 6)
-    return Launch(m, n, k, counters, dict(sorted(stalls.items(), key=lambda item: -item[1])), tuple(missing), order)
+    ordered = dict(sorted(stalls.items(), key=lambda item: -item[1]))
+    return Launch(m, n, k, counters, ordered, tuple(missing), order, dict(defines or {}))

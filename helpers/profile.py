@@ -2,42 +2,49 @@
 
     python -m helpers.profile --rungs 1 2 3 --sizes 512 1024        on a machine with the GPU and ncu
     python -m helpers.profile --rungs 8 --sizes 8192 --orders row grouped hilbert shuffled --only l2 dram
+    python -m helpers.profile --rungs 10 --sizes 8192 16384 --defines PACE=0 --only dram
 
 It starts ncu once per kernel, size and order of tiles, on a child of itself that launches the kernel once, and writes
-records/<device>/profile/<rung>[.<entry>].json. Clocks are left alone (`--clock-control none`). ncu runs the kernel
-several times with cold caches and restores memory in between: its counters are exact, its times are not the
-benchmark's, so no time is kept. Where there is no GPU, no ncu or no permission to read counters, a sentence says so and
-the recorded counters are shown. What is counted, and what follows from it, is in helpers.ncu_counters.
+records/<device>/profile/<rung>[.<entry>].json. There a variant's counters stand beside the kernel's, with its defines.
+Clocks are left alone (`--clock-control none`). ncu runs the kernel several times with cold caches and restores memory
+in between: its counters are exact, its times are not the benchmark's, so no time is kept. Where there is no GPU, no ncu
+or no permission to read counters, a sentence says so and the recorded counters are shown. What is counted, and what
+follows from it, is in helpers.ncu_counters.
 """
 
 import argparse
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from helpers import device
 from helpers.arguments import require_suitable
+from helpers.cli.parser import define
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
 from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values
-from helpers.ncu_counters import METRICS, Launch, Profile, launch_from
+from helpers.ncu_counters import METRICS, Launch, Profile, launch_from, sorted_defines
 from helpers.nvidia_tools import tool_version
-from helpers.records import device_from_json, file_name, preference, record_folder, size_name
+from helpers.records import defines_from_json, device_from_json, file_name, preference, record_folder, size_name
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
 SCHEMA = "hopper-matmul/profile/1"
 
 
-def launch_command(rung: Rung, entry: str, size: int, python: str = sys.executable) -> list[str]:
+def launch_command(
+    rung: Rung, entry: str, size: int, defines: Mapping[str, str | int] | None = None, python: str = sys.executable
+) -> list[str]:
     """The command line of a child that launches a kernel once, its tiles in the order of `rung.order`."""
     order = [] if rung.order is None else ["--orders", rung.order]
-    return [python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size), *order]
+    given = [f"{name}={value}" for name, value in sorted_defines(defines)]
+    variant = ["--defines", *given] if given else []
+    return [python, "-m", "helpers.profile", "--launch", rung.name, entry, str(size), *order, *variant]
 
 
 def collect(
@@ -48,19 +55,20 @@ def collect(
     timeout_s: float = 300,
     names: Sequence[str] = tuple(METRICS),
     skipped: Collection[str] = (),
+    defines: Mapping[str, str | int] | None = None,
 ) -> Launch:
     """Profile one launch of a kernel at M = N = K = size. Takes about 10 to 30 seconds.
 
     rung: its `order` may be another than the course's, made with `in_order`. names: of METRICS; of a part of them no
-    sections are collected, which is much quicker. skipped: names that are known to be missing.
+    sections are collected, which is much quicker. skipped: names that are known to be missing. defines: of a variant.
     Metrics that this ncu does not know are left out and named in `missing`. Raises BackendError without ncu, without
     the permission to read counters, or if ncu fails.
     """
     sections = SECTIONS if len(names) == len(METRICS) else ()
     metrics = [METRICS[name] for name in names if name not in skipped]
-    child = launch_command(rung, entry, size)
+    child = launch_command(rung, entry, size, defines)
     values = launch_values(ncu or find_ncu(), entry, metrics, child, sections, timeout_s)
-    return launch_from(values, size, size, size, rung.order, names)
+    return launch_from(values, size, size, size, rung.order, names, defines)
 
 
 def profile_path(rung: str, entry: str, folder: str, directory: Path | None = None) -> Path:
@@ -69,17 +77,17 @@ def profile_path(rung: str, entry: str, folder: str, directory: Path | None = No
 
 
 def write_profile(profile: Profile, directory: Path | None = None) -> Path:
-    """Write a profile to its place in one step; launches of the same code at other sizes and orders are kept, and so
-    are a launch's counters that are not in the new one.
+    """Write a profile to its place in one step; launches of the same code at other sizes and orders and with other
+    defines are kept, and so are a launch's counters that are not in the new one.
 
     Raises RecordError if a damaged file is in the way or the folder cannot be written.
     """
     path = profile_path(profile.rung, profile.entry, profile.device.slug, directory)
-    launches = _by_shape(profile.launches)
+    launches = {item.key: item for item in profile.launches}
     if path.exists():
         old = from_json(read_json(path), path)
         if (old.code_hash, old.device.name, old.ncu) == (profile.code_hash, profile.device.name, profile.ncu):
-            known = _by_shape(old.launches)
+            known = {item.key: item for item in old.launches}
             launches = known | {key: _merged(known[key], item) if key in known else item
                                 for key, item in launches.items()}
     data = {
@@ -96,6 +104,7 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
                 "n": item.n,
                 "k": item.k,
                 **({} if item.order is None else {"order": item.order}),
+                **({"defines": dict(sorted(item.defines.items()))} if item.defines else {}),
                 "counters": {name: _whole(value) for name, value in item.counters.items()},
                 "stalls": dict(item.stalls),
                 "missing": list(item.missing),
@@ -104,10 +113,6 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
         ],
     }
     return write_json(path, data, from_json)
-
-
-def _by_shape(launches: Sequence[Launch]) -> dict[tuple[int, int, int, str], Launch]:
-    return {(item.m, item.n, item.k, item.order or ""): item for item in launches}
 
 
 def _merged(old: Launch, new: Launch) -> Launch:
@@ -142,6 +147,7 @@ def from_json(data: Any, path: Path) -> Profile:
                 item.integer("m", 1), item.integer("n", 1), item.integer("k", 1),
                 counts(item, "counters"), counts(item, "stalls"), item.texts("missing"),
                 item.optional_text("order"),
+                defines_from_json(item) if "defines" in item.data else {},
             )
             for item in top.objects("launches")
         ),
@@ -165,14 +171,19 @@ def find_profile(
     return max(fitting, key=preference, default=None)
 
 
-def run_launch(rung: str, entry: str, size: int, order: str | None = None) -> None:
-    """What the child of ncu does: one launch of the kernel on the GPU. order: of the tiles, if not the rung's own."""
+def run_launch(
+    rung: str, entry: str, size: int, order: str | None = None, defines: Mapping[str, str | int] | None = None
+) -> None:
+    """What the child of ncu does: one launch of the kernel, or of a variant of it with `defines`, on the GPU.
+
+    order: of the tiles, if not the rung's own.
+    """
     from helpers import gpu
     from helpers.arrays import empty_matrix, random_matrix
     from helpers.kernel import load
 
     chosen = find_rung(rung) if order is None else in_order(find_rung(rung), order)
-    kernel = load(chosen, backend="cuda", entry=entry)
+    kernel = load(chosen, backend="cuda", entry=entry, defines=defines)
     A, B = random_matrix(size, size, 1, "cuda"), random_matrix(size, size, 2, "cuda")
     C = empty_matrix(size, size, "cuda")
     kernel(A, B, out=C)
@@ -185,6 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in RUNGS], metavar="RUNG")
     parser.add_argument("--sizes", nargs="+", type=int, default=[512, 1024], metavar="N", help="M = N = K")
     parser.add_argument("--orders", nargs="+", choices=ORDERS, default=None, help="of tiles, for rungs from 8 on")
+    parser.add_argument("--defines", nargs="+", type=define, default=[], metavar="NAME=VALUE", help="of a variant")
     parser.add_argument("--only", nargs="+", default=None, metavar="NAME", help="counters whose names begin so")
     parser.add_output()
     parser.add_argument("--launch", nargs=3, metavar=("RUNG", "ENTRY", "N"), help=argparse.SUPPRESS)
@@ -197,10 +209,12 @@ def _run(options: argparse.Namespace) -> int:
         rung, entry, size = options.launch
         if not re.fullmatch(r"[1-9][0-9]{0,9}", size):
             raise ArgumentError(f"--launch has the size {size!r}: it must be an integer of at least 1.")
-        run_launch(rung, entry, int(size), *(options.orders or ()))
+        order = options.orders[0] if options.orders else None
+        run_launch(rung, entry, int(size), order, dict(options.defines))
         return 0
     names = _chosen_names(options.only)
-    return _record(options.rungs, options.sizes, options.orders or (None,), options.output, names)
+    orders = options.orders or (None,)
+    return _record(options.rungs, options.sizes, orders, options.output, names, dict(options.defines))
 
 
 def _chosen_names(beginnings: Sequence[str] | None) -> tuple[str, ...]:
@@ -217,7 +231,8 @@ def _record(
     sizes: Sequence[int],
     orders: Sequence[str | None],
     output: Path | None,
-    names: Sequence[str] = tuple(METRICS),
+    names: Sequence[str],
+    defines: Mapping[str, str | int],
 ) -> int:
     from helpers.kernel import load
 
@@ -235,10 +250,12 @@ def _record(
     failed, missing = 0, {}   # missing: by kernel, what the first of its launches lacked
     for rung in chosen:
         for entry in (rung.entry, *rung.twins):
+            load(rung, backend="cuda", entry=entry, defines=defines)   # refuses defines that its launch does not suit
             code_hash = load(rung, backend="cuda", entry=entry).code_hash
             for size in sizes:
                 try:
-                    launch = collect(rung, entry, size, tool, names=names, skipped=missing.get((rung.name, entry), ()))
+                    known = missing.get((rung.name, entry), ())
+                    launch = collect(rung, entry, size, tool, names=names, skipped=known, defines=defines)
                     profile = Profile(rung.name, entry, code_hash, info, version, device.now(), (launch,))
                     path = write_profile(profile, output)
                 except NoPermission as error:   # the next launch would be refused, too
@@ -268,6 +285,7 @@ def _summary(rung: str, entry: str, launch: Launch, path: Path) -> str:
 
     missing = f", not reported: {', '.join(launch.missing)}" if launch.missing else ""
     shape = size_name(launch.m, launch.n, launch.k) + (f" {launch.order}" if launch.order else "")
+    shape += "".join(f" {name}={value}" for name, value in sorted_defines(launch.defines))
     return (
         f"{rung}.{entry} {shape}: sectors per load {shown(launch.sectors_per_load)}, "
         f"per store {shown(launch.sectors_per_store)}, shared wavefronts / ideal {shown(launch.conflict_ratio)}"

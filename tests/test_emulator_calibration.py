@@ -26,10 +26,11 @@ WGMMA_M, WGMMA_K, BF16_BYTES = 64, 16, 2
 
 
 def recorded_launches(rung, entry) -> list[Launch]:
-    """Those of the rung's own order of tiles that have the counters compared here."""
+    """Those of the kernel itself, in its own order of tiles, that have the counters compared here."""
     profile = find_profile(rung.name, entry)
     launches = profile.launches if profile else ()
-    return [item for item in launches if item.order == rung.order and set(item.counters) >= COMPARED]
+    own = [item for item in launches if item.order == rung.order and not item.defines]
+    return [item for item in own if set(item.counters) >= COMPARED]
 
 
 def wgmma_wavefronts(totals: dict[str, int]) -> int:

@@ -162,7 +162,7 @@ def test_the_child_of_ncu_is_told_the_order(monkeypatch):
     told = []
     monkeypatch.setattr(profile, "run_launch", lambda *arguments: told.append(arguments))
     assert profile.main(command[-6:]) == 0 and profile.main(["--launch", "01_coalescing", "matmul", "64"]) == 0
-    assert told == [("08_hilbert", "matmul", 512, "grouped"), ("01_coalescing", "matmul", 64)]
+    assert told == [("08_hilbert", "matmul", 512, "grouped", {}), ("01_coalescing", "matmul", 64, None, {})]
 
 
 def test_a_part_of_the_counters_is_quicker_and_adds_to_what_is_known(tmp_path, capsys):

@@ -194,6 +194,60 @@ def test_sizes_of_the_same_code_are_kept_together(tmp_path):
     assert [item.m for item in profile.find_profile(1, directory=tmp_path).launches] == [512], "other code starts anew"
 
 
+def test_a_variant_stands_beside_the_kernel_and_neither_is_taken_for_the_other(tmp_path):
+    kernel = sample().launches[0]
+    slow, slower = (replace(kernel, defines={"PACE": value}, counters={"dram_read_bytes": value}) for value in (0, 1))
+    for item in (slow, slower, replace(slow, m=1024, n=1024, k=1024)):
+        profile.write_profile(sample(launches=(item,)), tmp_path)
+    found = profile.find_profile(1, directory=tmp_path)
+    assert found.launch(512, 512, 512) is None and "01_coalescing+PACE-0, N=1024" in str(found)
+    path = profile.write_profile(sample(), tmp_path)
+    found = profile.find_profile(1, directory=tmp_path)
+    assert len(found.launches) == 4 and found.launch(512, 512, 512) == kernel
+    assert found.launch(512, 512, 512, defines={"PACE": 0}) == slow
+    assert found.launch(512, 512, 512, defines={"PACE": "1"}) == slower
+    assert found.launch(512, 512, 512, defines={"PACE": 2}) is None
+    assert "01_coalescing, N=512" in str(found), "the kernel, not a variant of it"
+    data = json.loads(path.read_text())
+    assert [item.get("defines") for item in data["launches"]] == [None, {"PACE": 0}, {"PACE": 1}, {"PACE": 0}]
+    data["launches"][1]["defines"] = {"PACE": True}
+    path.write_text(json.dumps(data))
+    with pytest.raises(RecordError, match=r"launches\[1\].defines is wrong \(define PACE has the value True"):
+        profile.find_profile(1, directory=tmp_path)
+
+
+def test_the_child_of_ncu_compiles_the_variant(monkeypatch, tmp_path):
+    command = profile.launch_command(find_rung(10), "matmul", 512, {"STAGES": 3, "PACE": 0})
+    assert command[-3:] == ["--defines", "PACE=0", "STAGES=3"]
+    told = []
+    monkeypatch.setattr(profile, "run_launch", lambda *arguments: told.append(arguments))
+    assert profile.main(command[3:]) == 0
+    assert told == [("10_clusters", "matmul", 512, "grouped", {"PACE": 0, "STAGES": 3})]
+    (tmp_path / "out.csv").write_text(table())
+    tool = script(tmp_path, f'echo "$*" > {tmp_path}/told; cat {tmp_path}/out.csv')
+    launch = profile.collect(find_rung(10), "matmul", 512, tool, defines={"PACE": 0})
+    assert launch.defines == {"PACE": 0} and (tmp_path / "told").read_text().endswith("--defines PACE=0\n")
+
+
+def test_a_variant_is_recorded_with_its_defines(monkeypatch, capsys, tmp_path):
+    (tmp_path / "out.csv").write_text(table())
+    monkeypatch.setattr(profile.device, "device_info", lambda: H200)
+    monkeypatch.setattr(profile, "find_ncu", lambda: script(tmp_path, f"cat {tmp_path}/out.csv"))
+    loaded = []
+
+    def load(rung, backend, entry, defines=None):
+        loaded.append(defines)
+        return type("Kernel", (), {"code_hash": "0" * 16})
+
+    monkeypatch.setattr("helpers.kernel.load", load)
+    arguments = ["--rungs", "10", "--sizes", "512", "--output", str(tmp_path)]
+    assert profile.main([*arguments, "--defines", "PACE=0"]) == 0 and profile.main(arguments) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert "10_clusters.matmul 512 grouped PACE=0: " in printed[0] and "512 grouped: " in printed[1]
+    found = profile.find_profile(10, directory=tmp_path)
+    assert [item.defines for item in found.launches] == [{}, {"PACE": 0}] and {"PACE": 0} in loaded
+
+
 def test_damaged_profile_is_named_and_kept(tmp_path):
     path = profile.write_profile(sample(), tmp_path)
     data = json.loads(path.read_text())
