@@ -24,7 +24,8 @@ from helpers.entry import Parser, guarded
 from helpers.errors import RecordError
 from helpers.gaps import FIRST_ON_TENSOR_CORES
 from helpers.jsonfile import display
-from helpers.records import RECORD_DIR, REGIMES, Measurement, load_records, size_name
+from helpers.record_basics import RECORD_DIR
+from helpers.records import REGIMES, Measurement, load_records, size_name
 from helpers.rungs import RUNGS, find_rung
 from helpers.tables import Column, line
 

@@ -20,7 +20,7 @@ from helpers.device import Device
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError
 from helpers.jsonfile import Fields, display, write_json
-from helpers.records import device_from_json, find_of_device, record_folder
+from helpers.record_basics import device_from_json, find_of_device, record_folder
 from helpers.rungs import find_rung
 from helpers.typed import typed
 from helpers.words import plural, short

@@ -24,7 +24,8 @@ from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
-from helpers.records import MS_DIGITS, device_from_json, record_folder, three_digits
+from helpers.record_basics import MS_DIGITS, device_from_json, record_folder
+from helpers.records import three_digits
 from helpers.rounds import burst_together
 
 SCHEMA = "hopper-matmul/cublas-torch/1"

@@ -9,7 +9,8 @@ from helpers.device import Device
 from helpers.errors import ArgumentError
 from helpers.intervals import Interval, median, median_interval
 from helpers.jsonfile import Fields, write_json
-from helpers.records import MS_DIGITS, device_from_json, find_of_device, one_decimal, record_folder, three_digits
+from helpers.record_basics import MS_DIGITS, device_from_json, find_of_device, one_decimal, record_folder
+from helpers.records import three_digits
 
 SCHEMA = "hopper-matmul/energy/1"
 FILE = "energy.json"

@@ -25,7 +25,8 @@ from helpers.errors import ArgumentError, BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
-from helpers.records import REGIMES, Measurement, device_from_json, record_folder, require_regime
+from helpers.record_basics import device_from_json, record_folder
+from helpers.records import REGIMES, Measurement, require_regime
 from helpers.rounds import SPIN_MS, launch_count, warm_turn
 from helpers.rungs import Rung, find_rung
 from helpers.timing import PROBES, CudaTimer, Timer

@@ -28,15 +28,8 @@ from helpers.held_clock import held_mhz
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
-from helpers.records import (
-    MS_DIGITS,
-    REGIMES,
-    device_from_json,
-    preference,
-    record_folder,
-    size_name,
-    three_digits,
-)
+from helpers.record_basics import MS_DIGITS, device_from_json, preference, record_folder
+from helpers.records import REGIMES, size_name, three_digits
 from helpers.rounds import burst_together, sustained_together
 from helpers.rungs import Rung, find_rung
 from helpers.speeds import MISSING

@@ -24,7 +24,7 @@ from helpers.held_clock import clock_of
 from helpers.intervals import median
 from helpers.jsonfile import Fields, display, write_json
 from helpers.models.machine import H200, Gpu, gpu_of
-from helpers.records import device_from_json, find_of_device, record_folder
+from helpers.record_basics import device_from_json, find_of_device, record_folder
 from helpers.rounds import SPIN_MS
 from helpers.timing import PROBES, CudaTimer, Timer
 from helpers.typed import typed

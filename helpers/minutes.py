@@ -28,7 +28,7 @@ from helpers.gpu import probe
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.notebook_checks import section_titles, word_count
 from helpers.notebooks import read_notebook
-from helpers.records import RECORD_DIR
+from helpers.record_basics import RECORD_DIR
 from helpers.rungs import RUNGS, Rung
 
 RUNNING = RECORD_DIR / "running.json"

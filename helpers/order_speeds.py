@@ -22,7 +22,8 @@ from helpers.errors import ArgumentError, BackendError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
 from helpers.launches import in_order
-from helpers.records import Measurement, from_json, preference, record_folder, size_name, three_digits, to_json
+from helpers.record_basics import preference, record_folder
+from helpers.records import Measurement, from_json, size_name, three_digits, to_json
 from helpers.rungs import Rung, find_rung
 from helpers.speeds import MISSING
 from helpers.tile_order import ORDERS

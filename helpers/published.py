@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.jsonfile import Fields, read_json
-from helpers.records import record_folder
+from helpers.record_basics import record_folder
 
 SCHEMA = "hopper-matmul/published/1"
 

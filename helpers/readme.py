@@ -21,7 +21,8 @@ from helpers.kernel import load
 from helpers.ladder import SIZE, ladder_points, recordings
 from helpers.minutes import NO_GPU, Running, in_fives, load_running, minutes
 from helpers.published import Published, published
-from helpers.records import REFERENCE_DEVICE, Measurement
+from helpers.record_basics import REFERENCE_DEVICE
+from helpers.records import Measurement
 from helpers.rungs import ROOT, RUNGS, Rung
 from helpers.words import rounded
 

@@ -27,17 +27,8 @@ from helpers.errors import RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
 from helpers.progress import CountedTimer, Progress, duration
-from helpers.records import (
-    RECORD_DIR,
-    REGIMES,
-    Measurement,
-    file_name,
-    read_record,
-    record_folder,
-    require_regime,
-    size_name,
-    write_record,
-)
+from helpers.record_basics import RECORD_DIR, record_folder
+from helpers.records import REGIMES, Measurement, file_name, read_record, require_regime, size_name, write_record
 from helpers.roof import RULE as ROOF_RULE
 from helpers.roof import measure_roofs
 from helpers.rounds import BURST_LIMIT_MS

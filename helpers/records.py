@@ -10,22 +10,20 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from helpers.checks import checked_folder, checked_path
+from helpers.checks import checked_path
 from helpers.cuda import checked_defines
 from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, read_json, write_json
+from helpers.record_basics import MS_DIGITS, device_from_json, one_decimal, preference, record_folder
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.words import short
 
 SCHEMA = "hopper-matmul/measurement/1"
-RECORD_DIR = Path(__file__).resolve().parent / "records"
-REFERENCE_DEVICE = "H200"   # recordings of this GPU are shown where there is a choice
 REGIMES = ("burst", "sustained")
-MS_DIGITS = 6   # a nanosecond
 
 
 class RecordWarning(UserWarning):
@@ -155,35 +153,6 @@ class Measurement:
         )
 
 
-class OfDevice(Protocol):
-    """What is recorded of a GPU on a day."""
-
-    device: Device
-    date: str
-
-
-Found = TypeVar("Found", bound=OfDevice)
-
-
-def preference(record: OfDevice) -> tuple[bool, str]:
-    """Of several records the one to show has the greatest: that of the reference GPU, of these the newest."""
-    return REFERENCE_DEVICE in record.device.name, record.date
-
-
-def find_of_device(
-    name: str, parse: Callable[[Any, Path], Found], info: Device | None = None, directory: Path | None = None
-) -> Found | None:
-    """The record of that name of this GPU, else the one to show of all GPUs' (`preference`), or None if there is none.
-
-    name: of the file in a GPU's folder. parse: makes the record of a JSON object and the file's path. info: this GPU;
-    None: any. Raises RecordError if a file is damaged.
-    """
-    folder = record_folder(directory)
-    own = folder / info.slug / name if info else None
-    paths = [own] if own and own.exists() else sorted(folder.glob(f"*/{name}"))
-    return max((parse(read_json(path), path) for path in paths), key=preference, default=None)
-
-
 def require_regime(regime: Any) -> None:
     """Raises ArgumentError for anything but 'burst' and 'sustained'."""
     if not isinstance(regime, str) or regime not in REGIMES:
@@ -194,11 +163,6 @@ def three_digits(value: float) -> str:
     """A positive figure with three digits and no exponent: 0.00671, 5.35, 799."""
     digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
     return f"{value:,.{digits}f}"
-
-
-def one_decimal(value: float | None) -> float | None:
-    """A measured figure as a record keeps it, or None."""
-    return None if value is None else round(value, 1)
 
 
 def size_name(m: int, n: int, k: int) -> str:
@@ -214,11 +178,6 @@ def file_name(rung: str, entry: str | None = None, defines: Mapping[str, str | i
     main = next((item.entry for item in RUNGS if item.name == rung), "matmul")
     name = rung if entry in (None, main) else f"{rung}.{entry}"
     return name + "".join(f"+{key}-{value}" for key, value in sorted((defines or {}).items()))
-
-
-def record_folder(directory: Path | None = None) -> Path:
-    """The folder of the records: `directory`, or helpers/records. Raises ArgumentError if it is no folder."""
-    return RECORD_DIR if directory is None else checked_folder("directory", directory)
 
 
 def record_path(measurement: Measurement, directory: Path | None = None) -> Path:
@@ -308,22 +267,6 @@ def defines_from_json(fields: Fields) -> dict[str, str | int]:
         return checked_defines(fields.scalars("defines"))
     except ArgumentError as error:
         fields.fail("defines", f"is wrong ({str(error).rstrip('.')})", "an object such as {\"BUFFERS\": 1}")
-
-
-def device_from_json(fields: Fields) -> Device:
-    """The Device in a checked object."""
-    return Device(
-        name=fields.text("name", r".*[A-Za-z0-9].*", "the name of a GPU"),
-        compute_capability=fields.text("compute_capability", r"\d+\.\d+", "a text such as '9.0'"),
-        sm_count=fields.integer("sm_count", 1),
-        max_clock_mhz=fields.optional_number("max_clock_mhz"),
-        l2_bytes=fields.optional_integer("l2_bytes", 1),
-        memory_bytes=fields.optional_integer("memory_bytes", 1),
-        memory_clock_mhz=fields.optional_number("memory_clock_mhz"),
-        memory_bus_bits=fields.optional_integer("memory_bus_bits", 1),
-        driver=fields.optional_text("driver"),
-        power_limit_w=fields.optional_number("power_limit_w"),
-    )
 
 
 def write_record(measurement: Measurement, directory: Path | None = None, path: Path | None = None) -> Path:

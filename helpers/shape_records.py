@@ -13,7 +13,8 @@ from helpers.intervals import median
 from helpers.jsonfile import Fields, read_json, write_json
 from helpers.kernel import Kernel
 from helpers.models.waves import occupancy
-from helpers.records import MS_DIGITS, Measurement, from_json, record_folder, size_name, three_digits, to_json
+from helpers.record_basics import MS_DIGITS, record_folder
+from helpers.records import Measurement, from_json, size_name, three_digits, to_json
 
 SCHEMA = "hopper-matmul/shape/1"
 

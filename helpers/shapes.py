@@ -26,7 +26,8 @@ from helpers.errors import ArgumentError, RecordError
 from helpers.jsonfile import read_json
 from helpers.kernel import Kernel, load
 from helpers.progress import duration
-from helpers.records import RECORD_DIR, size_name
+from helpers.record_basics import RECORD_DIR
+from helpers.records import size_name
 from helpers.rotation import estimate_s, measure_shape, value_pool
 from helpers.shape_records import ShapeSpeed, shape_from_json, shape_path, write_shape
 from helpers.words import plural

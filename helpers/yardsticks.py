@@ -9,7 +9,8 @@ from typing import Any
 
 from helpers.device import Bandwidth, Device
 from helpers.jsonfile import Fields, read_json, write_json
-from helpers.records import MS_DIGITS, REGIMES, device_from_json, find_of_device, one_decimal, record_folder
+from helpers.record_basics import MS_DIGITS, device_from_json, find_of_device, one_decimal, record_folder
+from helpers.records import REGIMES
 
 SCHEMA = "hopper-matmul/device/1"
 

@@ -12,7 +12,8 @@ from helpers.errors import RecordError
 from helpers.held_clock import recorded_clocks
 from helpers.order_speeds import find_orders
 from helpers.profile import find_profile
-from helpers.records import RECORD_DIR, Samples, find_record, load_records, write_record
+from helpers.record_basics import RECORD_DIR
+from helpers.records import Samples, find_record, load_records, write_record
 from helpers.rungs import RUNGS, find_rung
 from helpers.yardsticks import load_yardsticks
 

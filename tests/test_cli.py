@@ -271,15 +271,15 @@ def test_bench_goes_on_after_a_rung_without_a_recording(capsys, benchmark):
 @pytest.fixture
 def changed_since(monkeypatch, tmp_path):
     """The recordings of rung 3 as if its kernel had been another one when it was measured."""
-    from helpers import records
+    from helpers import record_basics
 
     monkeypatch.setattr("helpers.kernel.gpu.probe", lambda: Probe(None, "No NVIDIA driver was found."))
     folder = tmp_path / "records"
-    shutil.copytree(records.RECORD_DIR, folder)
+    shutil.copytree(record_basics.RECORD_DIR, folder)
     for path in folder.glob("*/03_*_burst.json"):
         text = json.loads(path.read_text())
         path.write_text(json.dumps(text | {"code_hash": "0" * 16}))
-    monkeypatch.setattr(records, "RECORD_DIR", folder)
+    monkeypatch.setattr(record_basics, "RECORD_DIR", folder)
 
 
 def test_bench_says_which_recording_is_stale_and_keeps_its_figures_back(capsys, changed_since):
@@ -469,7 +469,7 @@ def test_damaged_record_file(capsys, monkeypatch, tmp_path):
     folder = tmp_path / "nvidia-h200"
     folder.mkdir()
     (folder / "01_coalescing_4096_burst.json").write_text("{ not json")
-    monkeypatch.setattr("helpers.records.RECORD_DIR", tmp_path)
+    monkeypatch.setattr("helpers.record_basics.RECORD_DIR", tmp_path)
     monkeypatch.setattr("helpers.kernel.gpu.probe", lambda: SimpleNamespace(gpu=None, problem="none."))
     sentence = refusal(capsys, "bench", "1")
     assert "01_coalescing_4096_burst.json is not valid JSON" in sentence

@@ -14,7 +14,7 @@ from helpers.benchmark import BenchmarkRefused
 from helpers.cublas_torch import SIZES, Comparison, CublasTorch, compare, read_comparisons, write_comparisons
 from helpers.device import Device
 from helpers.errors import RecordError
-from helpers.records import RECORD_DIR
+from helpers.record_basics import RECORD_DIR
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
 

@@ -25,7 +25,7 @@ from helpers.energy_records import (
 from helpers.errors import ArgumentError, BackendError, RecordError
 from helpers.kernel import load
 from helpers.nvml import Telemetry
-from helpers.records import RECORD_DIR
+from helpers.record_basics import RECORD_DIR
 from helpers.rungs import find_rung
 from helpers.timing import Turn
 from helpers.words import PRINTED_LINE
@@ -127,7 +127,7 @@ def test_record_and_recording(tmp_path, monkeypatch) -> None:
     assert recorded_energies(None, tmp_path / "nothing") == Energies()
     with pytest.raises(ArgumentError, match="no measurement"):
         write_energies(Energies(), tmp_path)
-    monkeypatch.setattr("helpers.records.RECORD_DIR", tmp_path)
+    monkeypatch.setattr("helpers.record_basics.RECORD_DIR", tmp_path)
     monkeypatch.setattr(module.device, "device_info", lambda: None)
     assert energies(live=False) == again and "recorded on NVIDIA H200, 2026-11-30" in str(energies())
 

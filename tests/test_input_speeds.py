@@ -17,7 +17,7 @@ from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.input_speeds import InputSpeed, find_inputs, input_speeds, write_inputs
 from helpers.kernel import load
-from helpers.records import RECORD_DIR
+from helpers.record_basics import RECORD_DIR
 from helpers.rungs import find_rung
 from helpers.speeds import MISSING
 

@@ -20,7 +20,8 @@ from helpers.kernel import load
 from helpers.order_speeds import find_orders
 from helpers.profile import find_profile
 from helpers.published import published
-from helpers.records import RECORD_DIR, Measurement, Samples
+from helpers.record_basics import RECORD_DIR
+from helpers.records import Measurement, Samples
 from helpers.rungs import ROOT, find_rung
 from helpers.yardsticks import Roof, Yardsticks, load_yardsticks, write_yardsticks
 
@@ -376,7 +377,7 @@ def test_published_figures_have_gpu_size_type_and_source():
 
 def test_damaged_published_file_is_named(tmp_path):
     path = tmp_path / "published.json"
-    path.write_text((records.RECORD_DIR / "published.json").read_text().replace("0.243", "-1"))
+    path.write_text((RECORD_DIR / "published.json").read_text().replace("0.243", "-1"))
     with pytest.raises(RecordError, match=r"figures\[0\].tflops is -1"):
         published(path)
 
@@ -399,9 +400,9 @@ def test_recordings_in_the_tree_are_valid_and_of_the_current_code():
 def test_clocks_and_orders_in_the_tree_are_of_the_current_code():
     """Measure again with `python -m helpers.held_clock` and `python -m helpers.order_speeds` what this names."""
     kept = []
-    for path in sorted(records.RECORD_DIR.glob("*/clock/held.json")):
+    for path in sorted(RECORD_DIR.glob("*/clock/held.json")):
         kept += [(f"clock of {item.rung}", item.rung, item.code_hash) for item in recorded_clocks(path.parts[-3])]
-    for path in sorted(records.RECORD_DIR.glob("*/orders/*.json")):
+    for path in sorted(RECORD_DIR.glob("*/orders/*.json")):
         orders = json.loads(path.read_text())["orders"].values()
         kept += [(f"orders/{path.name}", item["rung"], item["code_hash"]) for item in orders]
     assert kept

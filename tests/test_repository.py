@@ -16,7 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from helpers import readme
-from helpers.records import RECORD_DIR, Samples, find_record
+from helpers.record_basics import RECORD_DIR
+from helpers.records import Samples, find_record
 from helpers.rungs import KERNEL_DIR, NOTEBOOK_DIR, ROOT, RUNGS
 
 MAX_BYTES = 1_000_000
@@ -334,7 +335,7 @@ def test_a_damaged_record_does_not_drop_its_row_from_the_readme(tmp_path, monkey
     folder.mkdir(parents=True)
     (folder.parent / "published.json").write_bytes((RECORD_DIR / "published.json").read_bytes())
     (folder / "01_coalescing_4096_burst.json").write_text("{ not json")
-    monkeypatch.setattr("helpers.records.RECORD_DIR", folder.parent)
+    monkeypatch.setattr("helpers.record_basics.RECORD_DIR", folder.parent)
     for arguments in (["--file", str(file)], ["--file", str(file), "--check"]):
         assert readme.main(arguments) == 1
         assert "01_coalescing_4096_burst.json is not valid JSON" in capsys.readouterr().err

@@ -462,7 +462,7 @@ def test_a_damaged_record_in_the_way_is_said(tmp_path, monkeypatch, capsys, gpu)
 def test_without_a_gpu_or_a_tool_a_sentence_and_what_is_recorded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compute_sanitizer.device, "device_info", lambda: None)
     monkeypatch.setattr(compute_sanitizer.device, "no_device_reason", lambda: "No NVIDIA driver was found: install it.")
-    monkeypatch.setattr("helpers.records.RECORD_DIR", tmp_path)
+    monkeypatch.setattr("helpers.record_basics.RECORD_DIR", tmp_path)
     write_sanitized(sanitized(), tmp_path)
     write_planted(planted("no_row_guard"), tmp_path)
     assert main(["--rungs", "1", "2"]) == 1

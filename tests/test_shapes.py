@@ -22,7 +22,8 @@ from helpers.errors import ArgumentError, RecordError
 from helpers.kernel import load
 from helpers.launches import in_order
 from helpers.plots.shapes import ratio_chart
-from helpers.records import RECORD_DIR, Measurement, Samples
+from helpers.record_basics import RECORD_DIR
+from helpers.records import Measurement, Samples
 from helpers.rotation import Rotation, copies_for, cut, measure_shape
 from helpers.rungs import find_rung, split_k
 from helpers.shape_records import (

@@ -11,7 +11,8 @@ from typing import Any
 
 from helpers.device import Device
 from helpers.jsonfile import Fields, read_json, write_json
-from helpers.records import defines_from_json, device_from_json, file_name, find_of_device, record_folder
+from helpers.record_basics import device_from_json, find_of_device, record_folder
+from helpers.records import defines_from_json, file_name
 from helpers.rungs import Rung, find_rung
 from helpers.sanitizer.output import CLEAN, REPORTED, STATUSES, TOOLS, Outcome
 

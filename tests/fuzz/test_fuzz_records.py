@@ -24,12 +24,8 @@ from helpers.minutes import load_running
 from helpers.order_speeds import OrderSpeeds, find_orders, write_orders
 from helpers.profile import find_profile, write_profile
 from helpers.published import published
-from helpers.records import (
-    RECORD_DIR,
-    find_record,
-    read_record,
-    write_record,
-)
+from helpers.record_basics import RECORD_DIR
+from helpers.records import find_record, read_record, write_record
 from helpers.rungs import find_rung
 from helpers.sanitizer import page as sanitizer_page
 from helpers.sanitizer.record import find_planted, find_sanitized, write_planted, write_sanitized
