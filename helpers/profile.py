@@ -30,7 +30,8 @@ from helpers.launches import in_order
 from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values
 from helpers.ncu_counters import METRICS, Launch, Profile, launch_from, sorted_defines
 from helpers.nvidia_tools import tool_version
-from helpers.records import defines_from_json, device_from_json, file_name, preference, record_folder, size_name
+from helpers.record_basics import device_from_json, preference, record_folder
+from helpers.records import defines_from_json, file_name, size_name
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
