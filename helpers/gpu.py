@@ -306,8 +306,9 @@ def driver_error(what: str, error: Exception) -> BackendError:
         return out_of_memory("this launch", error)
     if any(word in str(error) for word in UNAVAILABLE):
         return unavailable("this launch", error)
-    text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-    return BackendError(f"{what} ({text}): run the kernel on the emulator to see where, then start Python anew.")
+    return BackendError(
+        f"{what} ({first_line(error)}): run the kernel on the emulator to see where, then start Python anew."
+    )
 
 
 def _size(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from helpers.checks import require_known
 from helpers.errors import ArgumentError
 from helpers.models.predict import Bound, number
 from helpers.typed import typed
@@ -26,8 +27,7 @@ class Loss:
     def __post_init__(self) -> None:
         if not 0 < self.factor <= 1:
             raise ArgumentError(f"factor of {self.name!r} is {self.factor!r}: it must be above 0 and at most 1.")
-        if self.source not in SOURCES:
-            raise ArgumentError(f"source of {self.name!r} is {self.source!r}: it must be one of {', '.join(SOURCES)}.")
+        require_known(f"source of {self.name!r}", self.source, SOURCES)
 
 
 @typed

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from helpers.checks import require_known
 from helpers.errors import ArgumentError
 from helpers.models.k_walk import hbm_read
 from helpers.models.l2 import l2_traffic
@@ -35,8 +36,7 @@ class LevelBytes:
 
     def intensity(self, level: str) -> float:
         """FLOP per byte of that level."""
-        if level not in self.bytes_at:
-            raise ArgumentError(f"level is {level!r}: it must be one of {', '.join(self.bytes_at)}.")
+        require_known("level", level, self.bytes_at)
         return self.flop / self.bytes_at[level]
 
     def __str__(self) -> str:

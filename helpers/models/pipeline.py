@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from helpers.checks import require_integer
+from helpers.checks import require_integer, require_positive
 from helpers.errors import ArgumentError
 from helpers.models.mbarrier import Mbarrier
 from helpers.typed import typed
@@ -50,8 +50,7 @@ class Costs:
 
     def __post_init__(self) -> None:
         for name in ("latency", "load", "multiply"):
-            if not getattr(self, name) > 0:
-                raise ArgumentError(f"{name} is {getattr(self, name)!r}: it must be a positive time.")
+            require_positive(name, getattr(self, name), "time")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation, Text
 
+from helpers.checks import require_integer, require_known
 from helpers.errors import ArgumentError
 from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
 from helpers.typed import typed
@@ -44,10 +45,8 @@ class LadderPoint:
     kind: str
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ArgumentError(f"kind is {self.kind!r}: it must be one of {', '.join(KINDS)}.")
-        if not isinstance(self.rung_number, int) or not 0 <= self.rung_number <= len(RUNG_NAMES):
-            raise ArgumentError(f"rung_number is {self.rung_number!r}: it must be 0 to {len(RUNG_NAMES)}.")
+        require_known("kind", self.kind, KINDS)
+        require_integer("rung_number", self.rung_number, 0, len(RUNG_NAMES))
         if not isinstance(self.tflops, int | float) or not 0 < self.tflops < MOST_TFLOPS:
             raise ArgumentError(f"tflops of {self.name!r} is {self.tflops!r}: it must be above 0 and finite.")
 
