@@ -172,7 +172,9 @@ def test_a_rung_that_does_not_wait_is_named(rung, defines, schedule, counters, m
     loads = [line for line in lines if line.startswith("cp_async_bulk_tensor_load")]
     assert any("&A_map" in line for line in loads) and any("&B_map" in line for line in loads)
     stores = [line for line in lines if "store(&C_map" in line or "C + size_t(row)" in line]
-    assert len(loads) + len(stores) == len(lines) and bool(stores) == (counters or rung.maps.C is not None)
+    counts = [line for line in lines if "relaxed_gpu(&arrived[" in line]   # the file's own variable
+    assert len(loads) + len(stores) + len(counts) == len(lines)
+    assert bool(stores) == (counters or rung.maps.C is not None) and bool(counts) == (rung.number == 10)
 
 
 @pytest.mark.compiler

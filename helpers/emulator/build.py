@@ -37,8 +37,9 @@ KERNEL_FLAGS = (
     "-fstack-clash-protection",    # a stack overflow always meets the page below the stack
 )
 PATTERN_FLAGS = ("-ftrivial-auto-var-init=pattern",)   # what was never given a value is no plausible number
-# For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's.
-HOOK_FLAGS = ("-fsanitize=thread",)
+# For compiling only: the link goes without, so that the hooks are the runtime's and not ThreadSanitizer's. No kernel
+# ends with a jump to the runtime in place of a call: where it returns to says which line it is.
+HOOK_FLAGS = ("-fsanitize=thread", "-fno-optimize-sibling-calls")
 # The last two keep an access at its own source line: they would move it to where its address is computed.
 GNU_HOOK_FLAGS = ("--param", "tsan-instrument-func-entry-exit=0", "-fno-ivopts", "-fno-tree-pre")
 # clang would unroll loops, merge accesses into vectors and split vectors before it puts the hooks in, and the counters

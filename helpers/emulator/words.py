@@ -58,6 +58,11 @@ def _out_of_bounds(raw: RawReport, context: Context) -> str:
         where = _shared_place(raw, context)
     elif raw.buffer >= 0:
         where = _past_or_before(raw.offset, *context.buffers[raw.buffer])
+    elif raw.detail:
+        return (
+            f"{context.at(raw.place)} needs an address in global memory, and gets one of shared memory or of a local "
+            f"variable: give it an argument's, or a __device__ variable's; {who(raw, context)}."
+        )
     else:
         where = f"at address {raw.offset & (1 << 64) - 1:#x}, which is in no argument"
     return f"{context.at(raw.place)} {action} {where}: {who(raw, context)}."
@@ -118,9 +123,15 @@ def _barrier_divergence(raw: RawReport, context: Context) -> str:
 
 
 def _step_limit(raw: RawReport, context: Context) -> str:
+    awaits = ""
+    if raw.detail:
+        awaits = (
+            "or wait for another warp or CTA that does not run meanwhile (nor need a CTA on a GPU that others share): "
+            "let it end after some tries, "
+        )
     return (
         f"a thread has made {raw.offset:,} memory accesses and barriers and has not ended: the loop round "
-        f"{context.at(raw.place)} may be infinite, or give a larger step_limit; {who(raw, context)}."
+        f"{context.at(raw.place)} may be infinite, {awaits}or give a larger step_limit; {who(raw, context)}."
     )
 
 

@@ -354,8 +354,9 @@ def _cluster_unwritten(raw: RawReport, context: Context) -> str:
 
 def _early_access(raw: RawReport, context: Context) -> str:
     action = "reads" if OPS[raw.op] == "load" else "writes to"
+    name = context.buffers[raw.buffer][0] if raw.buffer >= 0 else "a variable of the file"
     return (
-        f"{context.at(raw.place)} {action} global memory ({context.buffers[raw.buffer][0]}) before its thread has "
+        f"{context.at(raw.place)} {action} global memory ({name}) before its thread has "
         "waited for the launch before, which may still be at work there, since this is a dependent launch: let each "
         f"thread execute griddepcontrol_wait() first; {who(raw, context)}."
     )

@@ -8,7 +8,7 @@ namespace emulator {
 void check_waited_for_launch(Thread& thread, Op op, int buffer, const Place& place) {
     const LaunchSpec& spec = thread.cta->worker->launch.spec;
     if (!spec.dependent || thread.waited_for_launch) return;
-    if (op == Op::load && spec.buffers[buffer].is_list) return;
+    if (op == Op::load && buffer != kOwnVariable && spec.buffers[buffer].is_list) return;
     Report report;
     report.kind = Kind::early_access;
     report.op = op;

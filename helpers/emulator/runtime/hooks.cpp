@@ -89,6 +89,17 @@ void give_way_at_times(Worker& worker, Thread& thread, int64_t code) {
     worker.yield(thread);
 }
 
+// An aligned access to shared or global memory.
+inline void on_memory_access(Worker& worker, Thread& thread, uint64_t address, int bytes, Op op, int64_t code) {
+    const uint64_t offset = address - reinterpret_cast<uint64_t>(thread.cta->shared);
+    if (offset < worker.launch.spec.shared_bytes) {
+        on_shared_access(worker, thread, offset, bytes, op, code);
+    } else {
+        on_global_access(worker, thread, address, bytes, op, code);
+    }
+    give_way_at_times(worker, thread, code);
+}
+
 inline void on_access(void* pointer, int bytes, Op op, void* return_address, bool aligned = true) {
     Thread* thread = current_thread;
     if (thread == nullptr) return;
@@ -104,13 +115,7 @@ inline void on_access(void* pointer, int bytes, Op op, void* return_address, boo
     if (aligned && address % uint64_t(bytes) != 0) {
         fail_access(worker, *thread, Kind::misaligned, Space::global, op, bytes, code, -1, int64_t(address % 16));
     }
-    const uint64_t offset = address - reinterpret_cast<uint64_t>(thread->cta->shared);
-    if (offset < worker.launch.spec.shared_bytes) {
-        on_shared_access(worker, *thread, offset, bytes, op, code);
-    } else {
-        on_global_access(worker, *thread, address, bytes, op, code);
-    }
-    give_way_at_times(worker, *thread, code);
+    on_memory_access(worker, *thread, address, bytes, op, code);
 }
 
 // A copy of many bytes at once, counted as the widest accesses that a GPU has.
@@ -129,7 +134,9 @@ void on_range(void* pointer, size_t bytes, Op op, void* return_address) {
 namespace emulator {
 
 void kernel_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address) {
-    if (thread.cta->worker->launch.spec.counters) on_access(pointer, bytes, op, return_address);
+    Worker& worker = *thread.cta->worker;
+    if (!worker.launch.spec.counters) return;
+    on_memory_access(worker, thread, reinterpret_cast<uint64_t>(pointer), bytes, op, code_of(worker, return_address));
 }
 
 void count_remote_load(Thread& thread, uint64_t offset, int bytes, int array, void* return_address) {

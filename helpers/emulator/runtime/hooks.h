@@ -7,8 +7,9 @@
 
 namespace emulator {
 
-// Counts and checks one lane's access to memory as if the kernel had made it. `return_address` is
-// __builtin_return_address(0) of the function that the kernel called. Does nothing without counters.
+// Counts and checks one lane's access to memory, which must be aligned and no local variable, as if the kernel had made
+// it; as a step it is counted already. `return_address` is __builtin_return_address(0) of the function that the kernel
+// called. Does nothing without counters.
 void kernel_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address);
 
 // Counts one lane's load from another CTA's shared memory, at an offset in that array of it. Checks nothing.

@@ -127,7 +127,7 @@ struct Report {
     int32_t bytes = 0;      // of the access
     int32_t buffer = -1;    // index of the buffer or array that is meant, or -1
     int64_t offset = 0;     // of the access, within the buffer, or within shared memory
-    int32_t detail = 0;     // a crash: the signal. A standstill: threads that wait at __syncthreads
+    int32_t detail = 0;     // a crash: the signal. A standstill: threads that wait at __syncthreads. Others: see the words
     int32_t state_count = 0;
     uint32_t cta[3] = {};
     uint32_t other_cta[3] = {};

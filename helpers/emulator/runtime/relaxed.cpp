@@ -1,17 +1,47 @@
 // Relaxed accesses to global memory: other CTAs, which run on other OS threads, may make theirs at the same time.
 #include <cstdint>
 
+#include "dependent.h"
 #include "hooks.h"
+#include "launch.h"
 #include "worker.h"
 
 using namespace emulator;
 
 namespace {
 
-// One of them begins. `return_address` is __builtin_return_address(0) of the function that the kernel called.
+bool is_shared_or_local(const Thread& thread, uint64_t address) {
+    return address - reinterpret_cast<uint64_t>(thread.cta->shared) < thread.cta->worker->launch.spec.shared_bytes ||
+           address - reinterpret_cast<uint64_t>(thread.stack_low) < kStackBytes;
+}
+
+[[noreturn]] void fail_at(Thread& thread, Kind kind, Op op, uint64_t address, int line) {
+    const Memory& memory = thread.cta->worker->launch.memory;
+    Report report;
+    report.kind = kind;
+    report.op = op;
+    report.bytes = sizeof(int);
+    report.place.line = line;
+    report.buffer = memory.is_near(address) ? memory.buffers().nearest(address) : -1;
+    report.offset = int64_t(report.buffer < 0 ? address : address - memory.buffers().begin(report.buffer));
+    report.detail = is_shared_or_local(thread, address);
+    thread.cta->worker->fail(thread, report);
+}
+
+// One of them begins: checks also without counters that it may be made. `return_address` is __builtin_return_address(0) of the function that
+// the kernel called.
 void begin(const int* pointer, Op op, int line, void* return_address) {
     Thread& thread = *current_thread;
-    thread.cta->worker->step(thread, -1, line);
+    Worker& worker = *thread.cta->worker;
+    const Launch& launch = worker.launch;
+    const uint64_t address = reinterpret_cast<uint64_t>(pointer);
+    worker.step(thread, -1, line, op == Op::load);
+    const bool is_own = address - launch.spec.image_begin < launch.spec.image_bytes;
+    const int buffer = is_own ? kOwnVariable : launch.memory.buffers().find(address, sizeof(int), 0);
+    if (!is_own && buffer < 0) fail_at(thread, Kind::out_of_bounds, op, address, line);
+    if (address % sizeof(int) != 0) fail_at(thread, Kind::misaligned, op, address, line);
+    const bool hooks_check = launch.spec.counters && !is_own;   // which do not know of the file's own variables
+    if (!hooks_check) check_waited_for_launch(thread, op, buffer, {-1, line, thread.linear});
     kernel_access(thread, const_cast<int*>(pointer), sizeof(int), op, return_address);
 }
 

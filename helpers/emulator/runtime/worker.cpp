@@ -256,12 +256,13 @@ void Worker::fail(Thread& thread, Report report, bool with_states) {
     for (;;) yield(thread);
 }
 
-void Worker::over_limit(Thread& thread, int64_t code, int line) {
+void Worker::over_limit(Thread& thread, int64_t code, int line, bool may_wait) {
     thread.wait.line = line;
     Report report;
     report.kind = Kind::step_limit;
     report.place = {code, line, thread.linear};
     report.offset = step_limit;
+    report.detail = may_wait;
     fail(thread, report, true);
 }
 

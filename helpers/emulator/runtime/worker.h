@@ -42,9 +42,9 @@ struct Worker {
 
     // For code that runs on a fiber ---------------------------------------------------------------------------------
 
-    // Counts one step of the thread and stops it at the limit.
-    void step(Thread& thread, int64_t code, int line) {
-        if (++thread.steps >= step_limit) over_limit(thread, code, line);
+    // Counts one step of the thread and stops it at the limit. `may_wait`: for what another CTA does, by looking again.
+    void step(Thread& thread, int64_t code, int line, bool may_wait = false) {
+        if (++thread.steps >= step_limit) over_limit(thread, code, line, may_wait);
     }
     // Gives way to other threads until the thread's wait is over.
     void yield(Thread& thread);
@@ -83,7 +83,7 @@ private:
     void order_warps();
     void record(Report report, bool with_states = false);
     void report_fault(Thread& thread);
-    [[noreturn]] void over_limit(Thread& thread, int64_t code, int line);
+    [[noreturn]] void over_limit(Thread& thread, int64_t code, int line, bool may_wait);
     static void fiber_main();
 
     std::vector<int> warp_order_;
