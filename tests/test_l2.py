@@ -16,7 +16,7 @@ from helpers.models.l2 import l2_traffic, patch, wave_tiles
 from helpers.models.machine import H200
 from helpers.ncu_counters import METRICS, Launch
 from helpers.order_speeds import find_orders, order_speeds, write_orders
-from helpers.plots.l2 import hbm_bars
+from helpers.plots.l2 import hbm_bars, pace_bars
 from helpers.plots.tile_order import walks, wave_patches
 from helpers.records import find_record
 from helpers.rungs import BF16_BYTES, find_rung
@@ -262,6 +262,8 @@ COUNTED = {size: {name: None if name == "grouped" else 1.1 * item.hbm_read for n
            for size, orders in MODELLED.items()}
 CURVES = {f"{m} x {n}": hilbert(m, n) for m, n in ((2, 2), (4, 4), (8, 8), (11, 7), (32, 16))}
 AT_16384 = {name: course_order(name, 16384) for name in ORDERS}
+PACED = {"N=8,192": {"model": 9.6e8, "in step": 9.55e8, "PACE=0": 1.01e9},
+         "N=16,384": {"model": 8.11e9, "in step": 8.1e9, "PACE=0": None}}
 PICTURES = {
     "curves": (lambda: walks(CURVES), ["11 x 7 tiles from (0, 0) to (10, 0), each step to a neighbour"]),
     "orders": (lambda: walks({"rows": row_major(6, 9), "bands": grouped(6, 9, 2)}, "two"),
@@ -273,6 +275,11 @@ PICTURES = {
     "bars": (lambda: hbm_bars(MODELLED), ["row 34.1 GB (67%)", "A and B once are 1.07 GB.", "No profile is recorded."]),
     "bars with counts": (lambda: hbm_bars(MODELLED, COUNTED, "ncu, recorded on NVIDIA H200, 2026-11-29"),
                          ["row 34.1 GB (67%), 37.6 GB counted", "grouped 10.9 GB (89%);"]),
+    "pace": (lambda: pace_bars(PACED, "ncu, recorded on NVIDIA H200, 2026-11-30"),
+             ["N=8,192: model 960 MB, in step 955 MB, PACE=0 1.01 GB.",
+              "in step 8.1 GB, PACE=0 no profile recorded."]),
+    "pace without counts": (lambda: pace_bars({"N=4,096": {"model": 1.1e8, "in step": None}}, title="two"),
+                            ["two. N=4,096: model 110 MB, in step no profile recorded."]),
 }
 
 
@@ -289,3 +296,6 @@ def test_wrong_arguments_of_the_pictures_are_refused():
         wave_patches({"row": row_major(32, 16)}, 4)
     with pytest.raises(ArgumentError, match="modelled is empty"):
         hbm_bars({})
+    for nothing in ({}, {"N=8,192": {}}):
+        with pytest.raises(ArgumentError, match="read is empty"):
+            pace_bars(nothing)

@@ -79,6 +79,12 @@ def test_an_appendix_may_follow_the_last_section_and_stand_nowhere_else():
     notebook = good_notebook()
     notebook.cells[-1].source += "\n\n## Appendix: more"
     assert problems(notebook) == []
+    text = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    missing = notebook_checks.WORDS_WITH_APPENDIX - sum(notebook_checks.word_count(cell.source) for cell in text)
+    text[1].source += " word" * missing
+    assert problems(notebook) == []
+    text[1].source += " word"
+    assert problems(notebook) == ["1951 words of text; 800 to 1950 are allowed."]
     notebook.cells[-1].source += "\n\n## Appendix: and more"
     assert "an appendix may follow" in problems(notebook)[0]
     notebook = good_notebook()

@@ -1,4 +1,4 @@
-"""HBM traffic by order of tiles: what the L2 model says, and beside it what a profiler counted."""
+"""HBM traffic by order of tiles and by pace: what the L2 model says, and beside it what a profiler counted."""
 
 from collections.abc import Mapping
 
@@ -80,6 +80,45 @@ def _draw(
     axes.tick_params(axis="y", length=0)
     axes.set_title(f"{size}; dashed: A and B once, {quantity(once, 'B')}", fontsize=11, pad=4)
     return f"{size}: {'; '.join(words)}; A and B once are {quantity(once, 'B')}."
+
+
+@typed
+def pace_bars(read: Mapping[str, Mapping[str, float | None]], origin: str = "", title: str = "") -> Picture:
+    """A panel for each size: bytes read from HBM, first by the model, then as counted for variants of a kernel.
+
+    read: bytes by size, then by name; the first name of each size is the model's, a None says that nothing was
+    recorded. origin: of the counts, such as 'ncu, recorded on NVIDIA H200'.
+    """
+    if not read or not all(read.values()):
+        raise ArgumentError("read is empty: give {size: {name: bytes}}, the model's first.")
+    heading = title or "Read from HBM, with clusters in step and without"
+    with style():
+        height = _HEAD + sum(_GAP + _ROW * 1.15 * len(bars) for bars in read.values()) + _FOOT
+        picture = new_picture(9.0, height)
+        top, parts = height - _HEAD, []
+        for size, bars in read.items():
+            panel = _ROW * 1.15 * len(bars)
+            top -= _GAP + panel
+            axes = picture.add_axes((_LEFT + 0.08, top / height, _WIDTH, panel / height))
+            said = []
+            for index, (name, value) in enumerate(bars.items()):
+                looks = {"color": SKY, "hatch": "///"} if index else {"color": NAVY}
+                text = "no profile recorded" if value is None else quantity(value, "B")
+                axes.barh(index, (value or 0) / 1e9, 0.7, edgecolor=INK, lw=0.8, **looks)
+                _beside(axes, text, value or 0, index)
+                said.append(f"{name} {text}")
+            axes.set_xlim(0, max(value or 0 for value in bars.values()) / 1e9 or 1)
+            axes.set_ylim(len(bars) - 0.5, -0.5)
+            axes.set_yticks(range(len(bars)), bars)
+            axes.tick_params(axis="y", length=0)
+            axes.set_title(size, fontsize=11, pad=4)
+            parts.append(f"{size}: {', '.join(said)}.")
+        axes.set_xlabel("GB read from HBM, from zero in each panel")
+        picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
+        key = "dark: the model; striped: " + (origin or "ncu's count, of which none is recorded")
+        picture.text(0.015, 1 - 0.5 / height, key, va="center")
+        picture.alt = f"{heading}. {' '.join(parts)}"
+    return picture
 
 
 def _beside(axes: Axes, text: str, value: float, place: float) -> None:
