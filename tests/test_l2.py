@@ -12,6 +12,7 @@ from helpers.errors import ArgumentError, NoRecording
 from helpers.exercises.kinds import Status
 from helpers.exercises.registry import find_exercise
 from helpers.launches import in_order
+from helpers.models.k_walk import hbm_read
 from helpers.models.l2 import l2_traffic, patch, wave_tiles
 from helpers.models.machine import H200
 from helpers.ncu_counters import METRICS, Launch
@@ -140,6 +141,17 @@ def test_with_half_an_l2_the_model_reads_what_was_counted(order):
         pytest.skip("no profile of N = 4096 in this order is recorded")
     modelled = l2_traffic(course_order(order, 4096), 4096, 4096, 4096, l2_bytes=H200.l2_bytes / 2).hbm_read
     assert launch.counters["dram_read_bytes"] == pytest.approx(modelled, rel=0.02)
+
+
+@pytest.mark.parametrize("n", [4096, 8192, 16384])
+def test_with_half_an_l2_and_clusters_in_step_rung_10_reads_what_was_counted(n):
+    found = profile.find_profile(10)
+    launch = found and found.launch(n, n, n)
+    if launch is None:
+        pytest.skip(f"no profile of N = {n} is recorded")
+    tiles = grouped(n // 256, n // 256)
+    modelled = hbm_read(tiles, n, backwards=True, l2_bytes=H200.l2_bytes / 2)
+    assert launch.counters["dram_read_bytes"] == pytest.approx(modelled, rel=0.03)
 
 
 def test_profiles_keep_the_orders_apart(tmp_path):

@@ -1,7 +1,9 @@
 """What it saves to walk K backwards on every second tile: L2 as a cache, played piece by piece.
 
 `helpers.models.l2` says what the order of tiles costs, with every tile walking K forwards. Here the same cache (least
-recently used, all CTAs of a wave at the same step) is played access by access, in either direction.
+recently used, all CTAs of a wave at the same step) is played access by access, in either direction. Rung 10 keeps its
+clusters nearly at the same step, and with half an L2 the model reads from HBM what Nsight Compute counted (a test
+compares them); with -DPACE=0 they drift apart, which the model leaves out.
 """
 
 from collections import OrderedDict
