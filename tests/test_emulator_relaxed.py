@@ -53,20 +53,23 @@ def test_a_variable_of_the_file_keeps_its_value_from_launch_to_launch(counters):
         assert run.reports == [] and (expected is None or (out == expected).all())
 
 
-def broken(fault, counters, place=0, dependent=False):
-    """The one report of a fault, which must be of its line."""
+def broken(fault, counters, place=0, dependent=False, element=4):
+    """The one report of a fault, which must be of its line. place: 0: the argument, 1: the file's own variable."""
     module = compiled(FILE, "broken", counters=counters, FAULT=fault, PLACE=place)
-    (report,) = module.launch("broken", (2,), (THREADS,), (ints(4), 4), dependent=dependent, schedule="random").reports
+    options = {"dependent": dependent, "schedule": "random"}
+    (report,) = module.launch("broken", (2,), (THREADS,), (ints(4), element), **options).reports
     assert report.line == marked_line(FILE, str(fault)) and "thread (37,0,0), warp 1, of CTA (" in report.message
     return report
 
 
 @EITHER
+@pytest.mark.parametrize(("place", "name"), [(0, "data"), (1, "own")])
+@pytest.mark.parametrize(("element", "where"), [(4, "past the end of"), (-1, "before the start of")])
 @pytest.mark.parametrize(("fault", "action"), [(1, "reads"), (2, "writes"), (3, "writes")])
-def test_past_the_end_of_an_argument(fault, action, counters):
-    report = broken(fault, counters)
-    assert report.kind == "out_of_bounds" and "past the end of data, at offset 16 of 16 bytes" in report.message
-    assert report.message.split(" ", 2)[2].startswith(f"{action} 4 bytes past")
+def test_outside_of_an_array(fault, action, element, where, place, name, counters):
+    report = broken(fault, counters, place, element=element)
+    assert report.kind == "out_of_bounds"
+    assert f" {action} 4 bytes {where} {name}, at offset {4 * element} of 16 bytes: thread (" in report.message
 
 
 @EITHER

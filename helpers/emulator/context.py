@@ -14,6 +14,7 @@ class Context:
     buffers: name and bytes of each pointer argument. arrays: the shared arrays.
     lines: source line of each offset of the code. block: threads along x, y, z. seconds: the launch's time limit.
     mbarriers: the name of each barrier in shared memory, by its offset. has_clusters: whether CTAs run in clusters.
+    variables: name and bytes of each variable of the file.
     """
 
     entry: str
@@ -24,6 +25,7 @@ class Context:
     seconds: float
     mbarriers: Mapping[int, str] = field(default_factory=dict)
     has_clusters: bool = False
+    variables: Sequence[tuple[str, int]] = ()
 
     def line(self, place: Place) -> int | None:
         """The line of a place, None if unknown."""

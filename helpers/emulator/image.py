@@ -15,7 +15,7 @@ _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _PT_LOAD, _PT_TLS, _PF_X = 1, 7, 1
 _SHT_SYMTAB = 2
-_STT_TLS = 6
+_STT_OBJECT, _STT_TLS = 1, 6
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,27 @@ class SharedArray:
 
 
 @dataclass(frozen=True)
+class OwnVariable:
+    """A variable that a library has in its memory: its name, and its place from the library's start in bytes."""
+
+    name: str
+    begin: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Image:
     """A kernel's library.
 
-    symbols: value of each defined symbol. shared: the static shared arrays, by place.
+    symbols: value of each defined symbol. shared: the static shared arrays, by place. variables: such as a file's
+    `__device__` ones.
     shared_bytes: size of the whole shared segment, with the reserve for dynamic arrays.
     code: (begin, end) of the machine code. bytes: size of the library in memory. Offsets from its start.
     """
 
     symbols: dict[str, int]
     shared: tuple[SharedArray, ...]
+    variables: tuple[OwnVariable, ...]
     shared_bytes: int
     code: tuple[int, int]
     bytes: int
@@ -60,7 +71,7 @@ def read_image(path: Path) -> Image:
             raise ValueError(f"{path.name} is not a 64-bit little-endian ELF file")
         segments = [_PROGRAM_HEADER.unpack_from(data, header[5] + i * _PROGRAM_HEADER.size) for i in range(header[10])]
         sections = [_SECTION_HEADER.unpack_from(data, header[6] + i * _SECTION_HEADER.size) for i in range(header[12])]
-        symbols, shared = _symbols(data, sections)
+        symbols, shared, variables = _symbols(data, sections)
     except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} is damaged ({error})") from None
     loaded = [segment for segment in segments if segment[0] == _PT_LOAD]
@@ -68,15 +79,18 @@ def read_image(path: Path) -> Image:
     return Image(
         symbols=symbols,
         shared=shared,
+        variables=variables,
         shared_bytes=max((segment[6] for segment in segments if segment[0] == _PT_TLS), default=0),
         code=(min(segment[3] for segment in code), max(segment[3] + segment[6] for segment in code)),
         bytes=max(segment[3] + segment[6] for segment in loaded),
     )
 
 
-def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> tuple[dict[str, int], tuple[SharedArray, ...]]:
+def _symbols(
+    data: bytes, sections: list[tuple[int, ...]]
+) -> tuple[dict[str, int], tuple[SharedArray, ...], tuple[OwnVariable, ...]]:
     symbols: dict[str, int] = {}
-    shared = []
+    shared, variables = [], []
     for section in sections:
         if section[1] != _SHT_SYMTAB:
             continue
@@ -95,7 +109,9 @@ def _symbols(data: bytes, sections: list[tuple[int, ...]]) -> tuple[dict[str, in
                     symbols[name] = value   # the start of the dynamic arrays, which has no size
             else:
                 symbols[name] = value
-    return symbols, tuple(sorted(shared, key=lambda array: array.begin))
+                if info & 15 == _STT_OBJECT and size:
+                    variables.append(OwnVariable(name, value, size))
+    return symbols, tuple(sorted(shared, key=lambda array: array.begin)), tuple(variables)
 
 
 def split_local_name(symbol: str) -> tuple[str, str]:

@@ -182,6 +182,8 @@ class EmulatedModule:
         )
         arrays = self._shared_arrays(entry, shared_bytes)
         array_specs = (protocol.ArraySpec * len(arrays))(*((array.begin, array.bytes) for array in arrays))
+        variables = self._image.variables
+        variable_specs = (protocol.ArraySpec * len(variables))(*((found.begin, found.bytes) for found in variables))
         entry_address = _address(self._library, f"emulator_entry_{number}")
         spec = protocol.LaunchSpec(
             version=protocol.VERSION,
@@ -207,8 +209,10 @@ class EmulatedModule:
             workers=workers or os.cpu_count() or 1,
             buffers=prepared.buffers,
             arrays=array_specs,
+            variables=variable_specs,
             buffer_count=len(prepared.buffers),
             array_count=len(arrays),
+            variable_count=len(variables),
         )
         buffers = [(name, spec.bytes) for name, spec in zip(prepared.buffer_names, prepared.buffers, strict=True)]
         with self._runtime.lock:
@@ -242,7 +246,8 @@ class EmulatedModule:
             known = {offset: line for offset, line in self._lines.items() if line is not None}
             mbarriers = barrier_names(result.mbarriers[:result.mbarrier_count], self._code, arrays)
             has_clusters = tuple(spec.cluster) != (1, 1, 1)
-            context = Context(entry, buffers, arrays, known, block, time_limit, mbarriers, has_clusters)
+            own = [(variable.name, variable.bytes) for variable in self._image.variables]
+            context = Context(entry, buffers, arrays, known, block, time_limit, mbarriers, has_clusters, own)
             counters = self._counters(sites, [name for name, _ in buffers], [array.name for array in arrays])
             totals = {"barriers": int(result.barriers), "ctas": int(result.ctas)}
             if spec.uses_hopper:

@@ -8,7 +8,7 @@ import ctypes
 import hashlib
 from pathlib import Path
 
-VERSION = 6
+VERSION = 7
 HEADER = Path(__file__).with_name("runtime") / "protocol.h"
 HEADER_DIGEST = hashlib.sha256(HEADER.read_bytes()).hexdigest()
 
@@ -67,7 +67,7 @@ class BufferSpec(ctypes.Structure):
 
 
 class ArraySpec(ctypes.Structure):
-    """A shared array."""
+    """A shared array, or a variable of the kernel's file."""
 
     _fields_ = [("begin", ctypes.c_uint64), ("bytes", ctypes.c_uint64)]
 
@@ -99,8 +99,10 @@ class LaunchSpec(ctypes.Structure):
         ("workers", ctypes.c_int32),
         ("buffers", ctypes.POINTER(BufferSpec)),
         ("arrays", ctypes.POINTER(ArraySpec)),
+        ("variables", ctypes.POINTER(ArraySpec)),
         ("buffer_count", ctypes.c_int32),
         ("array_count", ctypes.c_int32),
+        ("variable_count", ctypes.c_int32),
     ]
 
 

@@ -9,6 +9,7 @@ from helpers.emulator.protocol import OPS, REPORT_KINDS, SPACES, STATES, RawRepo
 from helpers.emulator.results import Report
 from helpers.words import plural
 
+OWN_VARIABLE = 2   # a relaxed access's detail: it is near one
 _VERBS = {"load": "reads", "store": "writes"}
 _PAST = {"load": "read", "store": "wrote"}
 _STATE_WORDS = {
@@ -57,7 +58,8 @@ def _out_of_bounds(raw: RawReport, context: Context) -> str:
             )
         where = _shared_place(raw, context)
     elif raw.buffer >= 0:
-        where = _past_or_before(raw.offset, *context.buffers[raw.buffer])
+        ranges = context.variables if raw.bytes and raw.detail == OWN_VARIABLE else context.buffers
+        where = _past_or_before(raw.offset, *ranges[raw.buffer])
     elif raw.detail:
         return (
             f"{context.at(raw.place)} needs an address in global memory, and gets one of shared memory or of a local "

@@ -30,18 +30,18 @@ extern "C" __global__ void add_to_own(int rounds, int* out, int clear) {
     if (clear && threadIdx.x < 4) st_relaxed_gpu(&own[threadIdx.x], 0);
 }
 
-// Thread 37 makes one access that breaks a rule. 1 to 3: past the end of data. 4 to 6: amid a number. 7, 8: to shared
+// Thread 37 makes one access that breaks a rule. 1 to 3: outside of an array. 4 to 6: amid a number. 7, 8: to shared
 // memory and to a local variable. 9 to 11: before the wait for the launch before.
-extern "C" __global__ void broken(int* data, int size) {
+extern "C" __global__ void broken(int* data, int place) {
     __shared__ int box[32];
     int* to = PLACE ? own : data;
     int local = 0;
     char* amid = reinterpret_cast<char*>(to) + 2;
     box[threadIdx.x % 32] = 0;
     if (threadIdx.x == 37) {
-        if (FAULT == 1) local = ld_relaxed_gpu(&data[size]);                           // !1
-        if (FAULT == 2) st_relaxed_gpu(&data[size], 1);                                // !2
-        if (FAULT == 3) red_add_relaxed_gpu(&data[size], 1);                           // !3
+        if (FAULT == 1) local = ld_relaxed_gpu(&to[place]);                            // !1
+        if (FAULT == 2) st_relaxed_gpu(&to[place], 1);                                 // !2
+        if (FAULT == 3) red_add_relaxed_gpu(&to[place], 1);                            // !3
         if (FAULT == 4) local = ld_relaxed_gpu(reinterpret_cast<const int*>(amid));    // !4
         if (FAULT == 5) st_relaxed_gpu(reinterpret_cast<int*>(amid), 1);               // !5
         if (FAULT == 6) red_add_relaxed_gpu(reinterpret_cast<int*>(amid), 1);          // !6

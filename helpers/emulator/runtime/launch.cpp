@@ -33,6 +33,9 @@ Launch::Launch(const LaunchSpec& given)
       memory(given, given.counters != 0),
       last_cta_(INT64_MAX) {
     for (int i = 0; i < spec.array_count; ++i) shared_arrays.add(spec.arrays[i].begin, spec.arrays[i].bytes);
+    for (int i = 0; i < spec.variable_count; ++i) {
+        own_variables.add(spec.image_begin + spec.variables[i].begin, spec.variables[i].bytes);
+    }
 }
 
 Launch::~Launch() {

@@ -42,6 +42,7 @@ public:
     const int cluster_size;   // CTAs in a cluster
     Memory memory;
     Ranges shared_arrays;
+    Ranges own_variables;     // of the kernel's file
     std::atomic<bool> cancelled{false};
 
 private:

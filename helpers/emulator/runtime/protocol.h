@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-constexpr int32_t kProtocolVersion = 6;
+constexpr int32_t kProtocolVersion = 7;
 constexpr int kWarp = 32;
 
 // A pointer argument: an array of the caller, replaced by a guarded copy during the launch.
@@ -17,7 +17,7 @@ struct BufferSpec {
     int32_t is_list;      // of int: made by the host, and written by no launch
 };
 
-// A shared array: a range of the CTA's shared memory.
+// A shared array: a range of the CTA's shared memory. Or a variable of the kernel's file: a range of its library.
 struct ArraySpec {
     uint64_t begin, bytes;
 };
@@ -45,7 +45,8 @@ struct LaunchSpec {
     int32_t workers;
     const BufferSpec* buffers;
     const ArraySpec* arrays;
-    int32_t buffer_count, array_count;
+    const ArraySpec* variables;
+    int32_t buffer_count, array_count, variable_count;
 };
 
 enum class Kind : int32_t {

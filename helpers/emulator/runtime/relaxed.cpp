@@ -10,26 +10,33 @@ using namespace emulator;
 
 namespace {
 
+constexpr uint64_t kPageBytes = 4096;   // what is so close past the end of a library is past its last variable
+
 bool is_shared_or_local(const Thread& thread, uint64_t address) {
     return address - reinterpret_cast<uint64_t>(thread.cta->shared) < thread.cta->worker->launch.spec.shared_bytes ||
            address - reinterpret_cast<uint64_t>(thread.stack_low) < kStackBytes;
 }
 
+// Report::detail: what an access is nearest to.
+enum Nearest { an_argument = 0, not_global = 1, own_variable = 2 };
+
 [[noreturn]] void fail_at(Thread& thread, Kind kind, Op op, uint64_t address, int line) {
-    const Memory& memory = thread.cta->worker->launch.memory;
+    const Launch& launch = thread.cta->worker->launch;
+    const bool is_own = address - launch.spec.image_begin < launch.spec.image_bytes + kPageBytes;
+    const Ranges& ranges = is_own ? launch.own_variables : launch.memory.buffers();
     Report report;
     report.kind = kind;
     report.op = op;
     report.bytes = sizeof(int);
     report.place.line = line;
-    report.buffer = memory.is_near(address) ? memory.buffers().nearest(address) : -1;
-    report.offset = int64_t(report.buffer < 0 ? address : address - memory.buffers().begin(report.buffer));
-    report.detail = is_shared_or_local(thread, address);
+    report.buffer = is_own || launch.memory.is_near(address) ? ranges.nearest(address) : -1;
+    report.offset = int64_t(report.buffer < 0 ? address : address - ranges.begin(report.buffer));
+    report.detail = is_own ? own_variable : is_shared_or_local(thread, address) ? not_global : an_argument;
     thread.cta->worker->fail(thread, report);
 }
 
-// One of them begins: checks also without counters that it may be made. `return_address` is __builtin_return_address(0) of the function that
-// the kernel called.
+// One of them begins: checks that it may be made, also without counters. `return_address` is __builtin_return_address(0)
+// of the function that the kernel called.
 void begin(const int* pointer, Op op, int line, void* return_address) {
     Thread& thread = *current_thread;
     Worker& worker = *thread.cta->worker;
@@ -37,11 +44,11 @@ void begin(const int* pointer, Op op, int line, void* return_address) {
     const uint64_t address = reinterpret_cast<uint64_t>(pointer);
     worker.step(thread, -1, line, op == Op::load);
     const bool is_own = address - launch.spec.image_begin < launch.spec.image_bytes;
-    const int buffer = is_own ? kOwnVariable : launch.memory.buffers().find(address, sizeof(int), 0);
-    if (!is_own && buffer < 0) fail_at(thread, Kind::out_of_bounds, op, address, line);
+    const int place = (is_own ? launch.own_variables : launch.memory.buffers()).find(address, sizeof(int), 0);
+    if (place < 0) fail_at(thread, Kind::out_of_bounds, op, address, line);
     if (address % sizeof(int) != 0) fail_at(thread, Kind::misaligned, op, address, line);
     const bool hooks_check = launch.spec.counters && !is_own;   // which do not know of the file's own variables
-    if (!hooks_check) check_waited_for_launch(thread, op, buffer, {-1, line, thread.linear});
+    if (!hooks_check) check_waited_for_launch(thread, op, is_own ? kOwnVariable : place, {-1, line, thread.linear});
     kernel_access(thread, const_cast<int*>(pointer), sizeof(int), op, return_address);
 }
 
