@@ -252,6 +252,22 @@ def test_a_multicast_to_a_cta_that_is_not_there_is_refused():
     assert report.kind == "multicast_mask" and "mask 0x11, and the cluster has 4" in report.message
 
 
+@pytest.mark.parametrize("how", [0, 1, 2])
+def test_a_cache_policy_is_one_that_createpolicy_made(how):
+    for step in (0, 1, -1):
+        array = matrix(8, 128)
+        array_map = tensor_map(array, (64, 8))
+        run = compiled(DATA, "hinted").launch(
+            "hinted", (1,), (64,), (array_map, array_map.box_bytes, how, step), SHARED
+        )
+        if step == 0:
+            assert run.reports == [] and (array[:, :64] == array[:, 64:]).all()
+            continue
+        (report,) = run.reports
+        assert (report.kind, report.line) == ("cache_policy", marked_line(DATA, str(how)))
+        assert "which no createpolicy function made" in report.message
+
+
 def test_stmatrix_spreads_four_matrices():
     rows = np.random.default_rng(0).permutation(64)[:32].astype(np.int32)
     out = np.zeros((64, 8), np.uint16)

@@ -28,6 +28,7 @@ _ASYNC_KINDS = (
     "store_unwritten", "wgmma_unwritten", "store_without_fence", "store_undrained", "wgmma_undrained",
     "wgmma_unfenced", "wgmma_mismatch", "wgmma_incomplete", "accumulator_written", "accumulator_read",
     "accumulator_unset", "wgmma_descriptor", "swizzle_mismatch", "wgmma_out_of_bounds", "tma_coordinate",
+    "cache_policy",
 )
 REPORT_KINDS = dict(enumerate(_BASIC_KINDS)) | dict(enumerate(_SYNC_KINDS, 20)) | dict(enumerate(_ASYNC_KINDS, 40))
 SPACES = ("global", "shared")

@@ -74,6 +74,14 @@ def _multicast_mask(raw: RawReport, context: Context) -> str:
     )
 
 
+def _cache_policy(raw: RawReport, context: Context) -> str:
+    return (
+        f"{context.at(raw.place)} gives TMA the cache policy {raw.values[0] & (1 << 64) - 1:#x}, which no createpolicy "
+        f"function made: pass what createpolicy_evict_first() or createpolicy_evict_last() returns; "
+        f"{who(raw, context)}."
+    )
+
+
 def _store_read_only(raw: RawReport, context: Context) -> str:
     return (
         f"{context.at(raw.place)} stores through a tensor map of {context.buffers[raw.buffer][0]}, which is read-only: "
@@ -266,6 +274,7 @@ SENTENCES: dict[str, Callable[[RawReport, Context], str]] = {
     "tma_alignment": _tma_alignment,
     "tma_coordinate": _tma_coordinate,
     "multicast_mask": _multicast_mask,
+    "cache_policy": _cache_policy,
     "store_read_only": _store_read_only,
     "load_over_wgmma": _load_over_wgmma,
     "load_over_load": _load_over_load,

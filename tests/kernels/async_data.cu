@@ -37,6 +37,25 @@ extern "C" __global__ void load_box(const __grid_constant__ TensorMap map, uint4
     dump(shared, out);
 }
 
+// Copies a box to another place, with a policy for the L2 cache: 0: of the load. 1: of a multicast. 2: of the store.
+extern "C" __global__ void hinted(const __grid_constant__ TensorMap map, int bytes, int how, int step) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    prepare(shared, 1);
+    if (threadIdx.x != 0) return;
+    const uint64_t policy = createpolicy_evict_last(), other = createpolicy_evict_first() + step;
+    mbarrier_arrive_expect_tx(&shared.barrier, bytes);
+    if (how == 1) {
+        cp_async_bulk_tensor_load_multicast(shared.bytes, &map, &shared.barrier, 0, 0, 1, other);   // !1
+    } else {
+        cp_async_bulk_tensor_load(shared.bytes, &map, &shared.barrier, 0, 0, how == 0 ? other : policy);   // !0
+    }
+    mbarrier_wait(&shared.barrier, 0);
+    cp_async_bulk_tensor_store(&map, shared.bytes, 64, 0, how == 2 ? other : policy);   // !2
+    cp_async_bulk_commit_group();
+    cp_async_bulk_wait_group<0>();
+}
+
 // From one matrix to another, through shared memory.
 extern "C" __global__ void copy_box(const __grid_constant__ TensorMap from, const __grid_constant__ TensorMap to,
                                     int from_x, int from_y, int to_x, int to_y, int bytes) {

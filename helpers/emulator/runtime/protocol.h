@@ -108,6 +108,7 @@ enum class Kind : int32_t {
     swizzle_mismatch = 63,      // the descriptor's swizzle is not that of the load
     wgmma_out_of_bounds = 64,   // an operand reaches beyond shared memory's arrays
     tma_coordinate = 65,        // a box that begins amid 16 bytes of a row
+    cache_policy = 66,          // a hint for the L2 cache that no createpolicy made
 };
 
 enum class Space : int32_t { global = 0, shared = 1 };

@@ -318,3 +318,12 @@ void emulator_tma_check_map(const void* map_pointer, int line) {
     thread.cta->worker->step(thread, -1, line);
     checked_map(thread, map_pointer, line);
 }
+
+void emulator_tma_check_policy(uint64_t policy, int line) {
+    if (policy == EMULATOR_EVICT_FIRST || policy == EMULATOR_EVICT_LAST) return;
+    Report report;
+    report.kind = Kind::cache_policy;
+    report.place.line = line;
+    report.values[0] = int64_t(policy);
+    current_thread->cta->worker->fail(*current_thread, report);
+}

@@ -24,7 +24,8 @@ EMULATOR_INLINE void cp_async_bulk_tensor_load(void* to, const TensorMap* map, u
 // The same with a hint for the L2 cache, made by createpolicy.
 // PTX: cp.async.bulk.tensor.2d ... .L2::cache_hint
 EMULATOR_INLINE void cp_async_bulk_tensor_load(void* to, const TensorMap* map, uint64_t* barrier, int x, int y,
-                                               uint64_t, EMULATOR_LINE) {
+                                               uint64_t cache_policy, EMULATOR_LINE) {
+    emulator_tma_check_policy(cache_policy, line);
     emulator_tma_load(to, map, barrier, x, y, EMULATOR_OWN_CTA, line);
 }
 
@@ -39,7 +40,8 @@ EMULATOR_INLINE void cp_async_bulk_tensor_load_multicast(void* to, const TensorM
 // The same with a hint for the L2 cache.
 // PTX: cp.async.bulk.tensor.2d ... .multicast::cluster.L2::cache_hint
 EMULATOR_INLINE void cp_async_bulk_tensor_load_multicast(void* to, const TensorMap* map, uint64_t* barrier, int x,
-                                                         int y, uint16_t ctas, uint64_t, EMULATOR_LINE) {
+                                                         int y, uint16_t ctas, uint64_t cache_policy, EMULATOR_LINE) {
+    emulator_tma_check_policy(cache_policy, line);
     emulator_tma_load(to, map, barrier, x, y, ctas, line);
 }
 
@@ -53,8 +55,9 @@ EMULATOR_INLINE void cp_async_bulk_tensor_store(const TensorMap* map, const void
 
 // The same with a hint for the L2 cache.
 // PTX: cp.async.bulk.tensor.2d ... .bulk_group.L2::cache_hint
-EMULATOR_INLINE void cp_async_bulk_tensor_store(const TensorMap* map, const void* from, int x, int y, uint64_t,
-                                                EMULATOR_LINE) {
+EMULATOR_INLINE void cp_async_bulk_tensor_store(const TensorMap* map, const void* from, int x, int y,
+                                                uint64_t cache_policy, EMULATOR_LINE) {
+    emulator_tma_check_policy(cache_policy, line);
     emulator_tma_store(map, from, x, y, line);
 }
 
@@ -84,11 +87,11 @@ EMULATOR_INLINE void prefetch_tensormap(const TensorMap* map, EMULATOR_LINE) { e
 
 // A hint that data will not be needed again soon.
 // PTX: createpolicy.fractional.L2::evict_first
-EMULATOR_INLINE uint64_t createpolicy_evict_first() { return 0x12f0000000000000ull; }
+EMULATOR_INLINE uint64_t createpolicy_evict_first() { return EMULATOR_EVICT_FIRST; }
 
 // A hint that data should stay in L2.
 // PTX: createpolicy.fractional.L2::evict_last
-EMULATOR_INLINE uint64_t createpolicy_evict_last() { return 0x14f0000000000000ull; }
+EMULATOR_INLINE uint64_t createpolicy_evict_last() { return EMULATOR_EVICT_LAST; }
 
 // ---- wgmma ----------------------------------------------------------------------------------------------------------
 
