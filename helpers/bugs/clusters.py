@@ -19,6 +19,8 @@ _SHOWN = "barrier_sync(1 + consumer, 128);   //"
 _FENCE = "fence_proxy_async();               //"
 _ARRIVED = "        barrier_cluster_arrive();   // all that came from the peer"
 _TILES = "        Finished finished;\n"
+_TRIES, _LIMIT = "< expected && tries < PACE_TRIES) ++tries;", " && tries < PACE_TRIES"
+_EXPECTED = "before ? min(clusters, tiles - (before - 1) / steps * clusters) : 0;"
 
 # One tile of a cluster, five steps: each of the two stages is used again.
 _clusters = partial(Bug, rung=10, size=(256, 256, 320), defines={"STAGES": 2}, sms=2)
@@ -181,6 +183,15 @@ BUGS: tuple[Bug, ...] = (
         why="Its first loads may come before the launch before has stored what they load.",
         reports=(("early_access", "reads global memory (A_map)"),),
         edits=((_GRID, "//"),),
+    ),
+    _clusters(
+        name="pace_without_tries",
+        fault="a cluster waits at each checkpoint until all clusters have come there, however long that takes",
+        why="Those with no tile in the last round never come: the others hang.",
+        reports=(("step_limit", "or wait for another warp or CTA that does not run meanwhile"),),
+        size=(768, 256, 2048),
+        sms=4,
+        edits=((_TRIES, _TRIES.replace(_LIMIT, "")), (_EXPECTED, "before ? clusters : 0;")),
     ),
     _clusters(
         name="staging_not_swizzled",
