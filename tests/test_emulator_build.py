@@ -110,7 +110,7 @@ def test_umlauts_blanks_and_a_byte_order_mark_are_fine(tmp_path):
         ('int g();\nextern "C" __global__ void k(int* out) { *out = g(); }', r"kernel.cu:\d+: g\(\) is declared but"),
         ('extern "C" __global__ int k(int* out) { return 1; }', "cannot be launched .*they must be `__global__ void`"),
         ('extern "C" __global__ void k(int& out) { out = 1; }', "cannot be launched .*they must be `__global__ void`"),
-        ('#include "nowhere.h"\n__global__ void k(int* out) {}', "kernel.cu:2: nowhere.h: No such file"),
+        ('#include "nowhere.h"\n__global__ void k(int* out) {}', "kernel.cu:2: .*nowhere.h"),
     ],
 )
 def test_code_that_cannot_be_linked_or_launched_is_named(tmp_path, text, words):
