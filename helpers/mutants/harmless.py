@@ -151,6 +151,39 @@ HARMLESS: tuple[Harmless, ...] = (
     ),
     Harmless(
         (10,),
+        (
+            "red_add_relaxed_gpu 1: removed",
+            "red_add_relaxed_gpu 1: pointer + 1",   # nobody is found at the first checkpoint: pace is given up there
+            "red_add_relaxed_gpu 1: value + 1",
+            "red_add_relaxed_gpu 1: value - 1",
+            "ld_relaxed_gpu 1: removed",
+            "ld_relaxed_gpu 1: pointer, 1 -> 0 at 24",
+            "st_relaxed_gpu 1: removed",
+            "st_relaxed_gpu 1: pointer, 4 -> 5 at 24",
+            "st_relaxed_gpu 1: pointer, 4 -> 3 at 24",
+            "st_relaxed_gpu 1: value + 1",
+            "st_relaxed_gpu 1: value - 1",
+            "st_relaxed_gpu 2: removed",
+            "st_relaxed_gpu 2: value + 1",
+            "st_relaxed_gpu 2: value - 1",
+            "keep_pace 1: removed",
+            "keep_pace 1: checkpoint + 1",
+            "keep_pace 1: expected + 1",
+            "keep_pace 1: expected - 1",
+            "keep_pace 1: clears negated",
+            "keep_pace 1: clears, 0 -> 1 at 10",
+            "keep_pace 1: clears, 0 -> -1 at 10",
+        )
+        + tuple(f"{name} {sign} 1" for name in ("PACE_STEPS", "CHECKPOINTS", "PACE_TRIES") for sign in "+-"),
+        "Clusters keep pace less well: that costs time, no result hangs on it, and nobody waits for long.",
+    ),
+    Harmless(
+        _APPENDIX,
+        ("griddepcontrol_launch_dependents 1: removed",),
+        "The next launch sets up later, which costs time.",
+    ),
+    Harmless(
+        (10,),
         tuple(f"prefetch_tensormap {number}: removed" for number in (1, 2, 3))
         + tuple(
             f"prefetch_tensormap {number}: map = &{name}_map"

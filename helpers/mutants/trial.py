@@ -52,6 +52,7 @@ SETTINGS: Mapping[int | str, Sequence[Setting]] = {
         Setting((264, 264, 328), {**_RING, "TMA_STORE": 0}, 2),
         Setting((264, 264, 328), {**_RING, "OVERLAP": 0}, 2),
         Setting((264, 264, 328), {**_RING, "RELEASE": 1}, 2),
+        Setting((520, 264, 1352), _RING, 2),   # six tiles of 22 steps for one cluster: it comes to each checkpoint
     ),
     # Parts of three and four steps; both consumers, cut off; few rows; each width of wgmma; and no split.
     "appendix_split_k": (
