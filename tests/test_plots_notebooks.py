@@ -28,6 +28,7 @@ NOTEBOOKS = sorted(NOTEBOOK_DIR.glob("*.ipynb"))
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MEASURED = re.compile(r"\b(?:measured )?(?:live|recorded)(?: and (?:live|recorded))?\b")
+QUANTITY = re.compile(NUMBER.pattern + "%?")
 THUMBNAIL = 96, 64
 IMAGE = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)" width="(\d+)"')
 
@@ -107,7 +108,7 @@ def printed(notebook) -> set[float]:
 
 
 def value_of(number: str) -> float:
-    return float(number.replace(",", ""))
+    return float(number.replace(",", "").rstrip("%"))
 
 
 def differences(old: bytes, old_alt: str, new: Picture, said: set[float]) -> Iterator[str]:
@@ -119,11 +120,12 @@ def differences(old: bytes, old_alt: str, new: Picture, said: set[float]) -> Ite
         yield f"its alt text is of an older drawing: {old_alt!r}, and not {new.alt!r}"
         return
     # In order of size: what is listed by its speed may have changed places.
-    numbers = (sorted(NUMBER.findall(DATE.sub("", alt)), key=value_of) for alt in (old_alt, new.alt))
+    numbers = (sorted(QUANTITY.findall(DATE.sub("", alt)), key=value_of) for alt in (old_alt, new.alt))
     for one, other in zip(*numbers, strict=True):
         mine, here = value_of(one), value_of(other)
         known = "measured" in words(old_alt) or mine in said   # such as a share of a peak, in brackets
-        if mine != here and not (known and math.isclose(mine, here, rel_tol=0.12, abs_tol=0.25)):
+        spread = 1.0 if "%" in one + other else 0.25           # how far rounds lie apart differs by some tenths of 1%
+        if mine != here and not (known and math.isclose(mine, here, rel_tol=0.12, abs_tol=spread)):
             yield f"its alt text says {one} where {other} is drawn: {old_alt!r}"
     small = [np.asarray(Image.open(io.BytesIO(data)).convert("L").resize(THUMBNAIL), float) for data in (old, png(new))]
     apart = np.abs(small[0] - small[1]).mean()
