@@ -31,7 +31,7 @@ DEFINES: Mapping[int, Mapping[str, tuple[int, ...]]] = {
     8: RINGS,
     9: RINGS,
     # A stage is given back one step after it was read, so with one alone the producer would wait for what never comes.
-    10: {"STAGES": (2, 3, 4), "MULTICAST": TWO, "TMA_STORE": TWO, "OVERLAP": TWO, "RELEASE": TWO},
+    10: {"STAGES": (2, 3, 4), "MULTICAST": TWO, "TMA_STORE": TWO, "OVERLAP": TWO, "PACE": TWO, "RELEASE": TWO},
 }
 OUTSIDE = (-1, 0, 5, 7, 64, 10**6, 2**40, "x", "1.5", "")
 # What is exchanged in a kernel's text.
@@ -46,7 +46,7 @@ EXCHANGES = (
 def test_the_defines_are_those_of_the_files():
     for rung in RUNGS:
         declared = set(re.findall(r"^#ifndef (\w+)", rung.path.read_text(encoding="utf-8"), flags=re.MULTILINE))
-        assert declared == set(DEFINES.get(rung.number, {})), rung.name
+        assert declared - set(rung.constants) == set(DEFINES.get(rung.number, {})), rung.name
 
 
 @pytest.mark.compiler
