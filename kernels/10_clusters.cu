@@ -13,12 +13,12 @@
 //           order[i] = row of cluster tiles (256 x 256) | column of them << 16; cluster c takes c, c + clusters, ...
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
-// Launch    grid (CLUSTER * min(128 / CLUSTER, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
+// Launch    grid (CLUSTER * min(64, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
 //           A_map: box of 64 x 128 (columns x rows); B_map and C_map: box of 64 x 64; all with 128-byte swizzle.
 //           A programmatic dependent launch: it makes its barriers while the launch before ends.
 //           -DMULTICAST=0: each CTA loads all of its B. -DTMA_STORE=0: threads store their own sums at once.
 //           -DOVERLAP=0: TMA stores a tile before the next one begins. -DPACE=0: no cluster waits for another one.
-//           -DRELEASE=1: see release(). -DCLUSTER=4: four CTAs share B; 120 at most, since more find no room at once.
+//           -DRELEASE=1: see release(). -DCLUSTER=4: four CTAs share B; 30 clusters, not 64, find room.
 #include <cuda_bf16.h>
 
 #include "hopper.cuh"
@@ -57,7 +57,7 @@ constexpr int CHECKPOINTS = 8;               // that are counted apart; clusters
 constexpr int PACE_TRIES = 50;               // a cluster looks so often, 1 us or so each time, and waits no longer
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;   // a thread; 128 * (40 + 2 * 232) < 65,536
 
-__device__ int arrived[CHECKPOINTS];   // clusters that have come to a checkpoint; each launch begins with zeros
+__device__ int arrived[CHECKPOINTS];   // clusters that have come to a checkpoint; the first cluster clears them
 
 struct Shared {
     __nv_bfloat16 A[STAGES][BM * BK];
@@ -211,7 +211,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         //    Every second tile walks K backwards: it begins with what the tile before has just left in L2.
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (thread == 0) {
-            bool backwards = false, keeps_pace = PACE && rank == 0;   // the others of a cluster go along with rank 0
+            bool backwards = false, keeps_pace = PACE && rank == 0;   // by MULTICAST the others go along with rank 0
             int loaded = 0;                                           // steps
             if (keeps_pace && first == 0) {
                 for (int i = 0; i < CHECKPOINTS; ++i) st_relaxed_gpu(&arrived[i], 0);
@@ -300,6 +300,6 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
     }
 
     // 5. The peer arrives at this CTA's barriers and multicasts into its stages: until it has done so for the last
-    //    time, this shared memory must live. Its last stores it may still be making.
+    //    time, this shared memory must live. The peer may then still be storing its last tile.
     barrier_cluster_wait();
 }
