@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
+from helpers.models.machine import SECTOR_BYTES
 from helpers.rungs import BF16_BYTES, H200_SMS, Rung, find_rung, in_clusters_of_four, split_k
 
 Tile = tuple[int, int, int]
@@ -26,7 +27,6 @@ STEP = 64              # of K
 LEAST_STEPS = 8        # for each part of K: less does not pay for adding up
 MOST_PARTS = 6         # more CTAs in a cluster seldom find a GPC with room
 LONG_K = 8192          # from here on wide tiles pay, which read A less often, though they need K split
-SECTOR_BYTES = 32
 SHORT_BYTES = 2**23    # of B: a launch that reads no more is mostly its beginning and its end
 NEARLY_ALL = 0.9       # of the SMs
 A_ROWS = (16, 32, 64)  # a box of A, for M rows of at most so many
@@ -62,10 +62,15 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
         return _split(DEEP, m, n, k, sms, "K is long and C is small")
     if tile := _smallest(ANY_ROWS, m, n, sms):
         return _split(tile, m, n, k, sms, "Large tiles would leave SMs idle")
-    if n * BF16_BYTES % SECTOR_BYTES:
+    if rows_begin_amid_sectors(n):
         why = "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B."
         return Choice(FOUR, f"{LAST.name}, clusters of 4", why, FOUR_DEFINES)
     return Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes.")
+
+
+def rows_begin_amid_sectors(columns: int) -> bool:
+    """Whether rows of a matrix of so many columns begin amid a sector, from the second one on."""
+    return columns * BF16_BYTES % SECTOR_BYTES != 0
 
 
 def room(split: int, sms: int) -> int:

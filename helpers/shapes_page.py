@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from helpers.choice import rows_begin_amid_sectors
 from helpers.memory_speed import recorded_speeds
 from helpers.page import page_main
 from helpers.records import three_digits
@@ -74,8 +75,8 @@ def reasons(speed: ShapeSpeed, limits: Limits) -> list[str]:
     """What the record shows about a shape where cuBLAS is faster, a sentence each.
 
     First how near both come to what bounds them. Then whatever applies: CTAs that are fewer than SMs; else a last wave
-    that is hardly filled; of a shape that is not bound by memory also tiles that reach over the edges of C, and a
-    launch that is short; at last whether cuBLAS cuts K into parts.
+    that is hardly filled; of a shape that is not bound by memory also tiles that reach over the edges of C; rows of B
+    that begin amid sectors; a launch that is short; at last whether cuBLAS cuts K into parts.
     """
     size, work, sms = speed.size, speed.work, speed.measurement.device.sm_count
     ours, theirs = (limits.ms(*size) / ms for ms in (speed.ms, speed.cublas_ms))
@@ -85,19 +86,21 @@ def reasons(speed: ShapeSpeed, limits: Limits) -> list[str]:
     rows, columns = work.tile
     tiles = f"{plural(work.ctas, 'CTA')} with tiles of {rows} x {columns}"
     if work.ctas < sms:
-        found.append(f"Its {tiles} leave {plural(sms - work.ctas, 'SM')} of {sms} without work.")
+        found.append(f"Our {tiles} leave {plural(sms - work.ctas, 'SM')} of {sms} without work.")
     elif work.ctas / (work.waves * work.at_once) < FULL_WAVE:
         found.append(
-            f"Its {tiles} take {work.waves} waves of {work.at_once}, and {work.last_wave} are left for the last one."
+            f"Our {tiles} take {work.waves} waves of {work.at_once}, and {work.last_wave} are left for the last one."
         )
     m, n, _ = size
     inside = m * n / (-(-m // rows) * rows * -(-n // columns) * columns)
     if not by_memory and inside < FULL_TILES:
-        found.append(f"{1 - inside:.0%} of what its tiles compute lies outside C.")
+        found.append(f"{1 - inside:.0%} of what our tiles compute lies outside C.")
+    if rows_begin_amid_sectors(n):
+        found.append("Rows of B begin amid sectors, which makes them slow to load.")
     if not by_memory and speed.ms * 1e3 < SHORT_US:
         found.append(
-            f"A launch takes {speed.ms * 1e3:.1f} us, of which {limits.ms(*size) * 1e3:.1f} are work: its beginning "
-            "and its end count."
+            f"A launch of ours takes {speed.ms * 1e3:.1f} us, of which {limits.ms(*size) * 1e3:.1f} are work: its "
+            "beginning and its end count."
         )
     if speed.cublas.parts > 1:
         found.append(f"cuBLAS cuts K into {speed.cublas.parts} parts.")

@@ -484,18 +484,19 @@ def test_reasons_follow_from_the_record() -> None:
     few = speed((16, 4096, 4096), work=Work((128, 256), 32, 32, "grouped"), parts=4)
     assert reasons(few, LIMITS) == [
         "Bound by HBM: ours reaches 38% of that, cuBLAS 42%.",
-        "Its 32 CTAs with tiles of 128 x 256 leave 100 SMs of 132 without work.",
+        "Our 32 CTAs with tiles of 128 x 256 leave 100 SMs of 132 without work.",
         "cuBLAS cuts K into 4 parts.",
     ]
     waves = speed((4224, 4352, 4096), 0.25, 0.24, Work((128, 256), 578, 128, "grouped"))
     assert reasons(waves, LIMITS) == [
         "Bound by the tensor cores: ours reaches 67% of that, cuBLAS 70%.",
-        "Its 578 CTAs with tiles of 128 x 256 take 5 waves of 128, and 66 are left for the last one.",
+        "Our 578 CTAs with tiles of 128 x 256 take 5 waves of 128, and 66 are left for the last one.",
     ]
     edges = speed((1000, 1100, 1000), 0.01, 0.009, Work((128, 256), 40, 40, "grouped"))
     assert reasons(edges, LIMITS)[2:] == [
-        "16% of what its tiles compute lies outside C.",
-        "A launch takes 10.0 us, of which 2.4 are work: its beginning and its end count.",
+        "16% of what our tiles compute lies outside C.",
+        "Rows of B begin amid sectors, which makes them slow to load.",
+        "A launch of ours takes 10.0 us, of which 2.4 are work: its beginning and its end count.",
     ]
     even = speed((8192, 8192, 8192), 1.4, 1.38, Work((128, 256), 2048, 128, "grouped"))
     assert reasons(even, LIMITS) == ["Bound by the tensor cores: ours reaches 87% of that, cuBLAS 89%."]
