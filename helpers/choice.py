@@ -2,12 +2,15 @@
 
 A tile of C is the work of a CTA, or with K split of a cluster. Small tiles make work for more SMs; large ones read less
 for each product. So the smallest tile is taken of which there are not more than SMs; then K is split as long as whole
-clusters have room. Where K is much longer than C is wide, the tile is large all the same. Where even the largest are
-more than SMs, rung 10 goes over them in rounds; if C has few rows, CTAs of the appendix follow one another.
-Each condition was found by measuring: docs/worklog.md, "the summit".
+clusters have room. A C of one row of tiles gets the tile that makes the most CTAs. Where K is much longer than C is
+wide, the tile is large all the same. Where even the largest are more than SMs, rung 10 goes over them in rounds; if C
+has few rows, CTAs of the appendix follow one another.
+Each condition was found by measuring (docs/worklog.md, "the summit"), but for the rounds of clusters of four: more of
+them than those of two take would cost more than four save.
 """
 
 from dataclasses import dataclass, field
+from math import prod
 
 from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
@@ -62,7 +65,7 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
         return _split(DEEP, m, n, k, sms, "K is long and C is small")
     if tile := _smallest(ANY_ROWS, m, n, sms):
         return _split(tile, m, n, k, sms, "Large tiles would leave SMs idle")
-    if rows_begin_amid_sectors(n):
+    if rows_begin_amid_sectors(n) and _rounds(FOUR, m, n, sms) <= _rounds(LAST, m, n, sms):
         why = "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B."
         return Choice(FOUR, f"{LAST.name}, clusters of 4", why, FOUR_DEFINES)
     return Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes.")
@@ -79,6 +82,11 @@ def room(split: int, sms: int) -> int:
     A cluster lies in one GPC, and GPCs have 16 or 18 SMs (`python -m helpers.cluster_room` asks the driver).
     """
     return sms // split if split <= 2 else sms * 10 // 11 // split
+
+
+def _rounds(rung: Rung, m: int, n: int, sms: int) -> int:
+    """How many tiles, one after the other, the clusters of a persistent rung compute at most."""
+    return -(-prod(rung.tiles(m, n)) // (rung.grid(m, n, sms)[0] // rung.cluster))
 
 
 def _tiles(tile: Tile, m: int, n: int) -> int:

@@ -146,3 +146,13 @@ def test_rows_that_begin_amid_sectors_are_shared_by_four(columns, cluster):
     found = choose(4096, columns, 4096)
     assert found.rung.cluster == cluster and found.defines == ({"CLUSTER": 4} if cluster == 4 else {})
     assert found.rung.grid(4096, columns) == ((120,) if cluster == 4 else (128,))
+
+
+@pytest.mark.parametrize(("size", "cluster"), [
+    ((4090, 4104, 4040), 4),      # five rounds either way
+    ((4104, 4104, 4096), 2),      # of four: six rounds in place of five
+    ((200, 50264, 4096), 2),      # of four: seven in place of four, since half of their rows lie below C
+    ((1000, 8200, 4096), 4),
+], ids=str)
+def test_clusters_of_four_take_no_more_rounds_than_those_of_two(size, cluster):
+    assert choose(*size).rung.cluster == cluster
