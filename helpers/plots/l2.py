@@ -1,6 +1,6 @@
 """HBM traffic by order of tiles and by pace: what the L2 model says, and beside it what a profiler counted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
@@ -30,26 +30,31 @@ def hbm_bars(
     counted = counted or {}
     known = [value for row in counted.values() for value in row.values() if value]
     heading = title or "Read from HBM, by order of tiles"
+    row = (2 if known else 1.3) * _ROW
+    key = "dark: the model (in brackets: reads that L2 answers); striped: "
+    key += origin if known else "ncu's count, of which none is recorded"
     with style():
-        row = (2 if known else 1.3) * _ROW
-        height = _HEAD + sum(_GAP + row * len(orders) for orders in modelled.values()) + _FOOT
-        picture = new_picture(9.0, height)
-        top, parts = height - _HEAD, []
-        for index, (size, orders) in enumerate(modelled.items()):
-            panel = row * len(orders)
-            top -= _GAP
-            axes = picture.add_axes((_LEFT, (top - panel) / height, _WIDTH, panel / height))
-            top -= panel
+        picture, panels = _page(heading, key, [row * len(orders) for orders in modelled.values()], _LEFT)
+        parts = []
+        for axes, (size, orders) in zip(panels, modelled.items(), strict=True):
             found = {order: counted.get(size, {}).get(order) for order in orders}
             parts.append(_draw(axes, size, orders, found, bool(known)))
-            if index == len(modelled) - 1:
-                axes.set_xlabel("GB read from HBM, from zero in each panel")
-        picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        key = "dark: the model (in brackets: reads that L2 answers); striped: "
-        key += origin if known else "ncu's count, of which none is recorded"
-        picture.text(0.015, 1 - 0.5 / height, key, va="center")
         picture.alt = f"{heading}. {' '.join(parts)}" + ("" if known else " No profile is recorded.")
     return picture
+
+
+def _page(heading: str, key: str, heights: Sequence[float], left: float) -> tuple[Picture, list[Axes]]:
+    """A page with a panel of each height in inches, one below the other. left: edge of the panels, of the page."""
+    height = _HEAD + sum(_GAP + panel for panel in heights) + _FOOT
+    picture = new_picture(9.0, height)
+    panels, top = [], height - _HEAD
+    for panel in heights:
+        top -= _GAP + panel
+        panels.append(picture.add_axes((left, top / height, _WIDTH, panel / height)))
+    panels[-1].set_xlabel("GB read from HBM, from zero in each panel")
+    picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
+    picture.text(0.015, 1 - 0.5 / height, key, va="center")
+    return picture, panels
 
 
 def _draw(
@@ -74,11 +79,7 @@ def _draw(
         words.append(said)
     once = next(iter(orders.values())).once
     axes.axvline(once / 1e9, color=VERMILLION, lw=2, ls="--", zorder=5)
-    axes.set_xlim(0, most / 1e9)
-    axes.set_ylim(len(orders) - 0.5, -0.5)
-    axes.set_yticks(range(len(orders)), orders)
-    axes.tick_params(axis="y", length=0)
-    axes.set_title(f"{size}; dashed: A and B once, {quantity(once, 'B')}", fontsize=11, pad=4)
+    _label(axes, f"{size}; dashed: A and B once, {quantity(once, 'B')}", list(orders), most)
     return f"{size}: {'; '.join(words)}; A and B once are {quantity(once, 'B')}."
 
 
@@ -92,14 +93,11 @@ def pace_bars(read: Mapping[str, Mapping[str, float | None]], origin: str = "", 
     if not read or not all(read.values()):
         raise ArgumentError("read is empty: give {size: {name: bytes}}, the model's first.")
     heading = title or "Read from HBM, with clusters in step and without"
+    key = "dark: the model; striped: " + (origin or "ncu's count, of which none is recorded")
     with style():
-        height = _HEAD + sum(_GAP + _ROW * 1.15 * len(bars) for bars in read.values()) + _FOOT
-        picture = new_picture(9.0, height)
-        top, parts = height - _HEAD, []
-        for size, bars in read.items():
-            panel = _ROW * 1.15 * len(bars)
-            top -= _GAP + panel
-            axes = picture.add_axes((_LEFT + 0.08, top / height, _WIDTH, panel / height))
+        picture, panels = _page(heading, key, [1.15 * _ROW * len(bars) for bars in read.values()], _LEFT + 0.08)
+        parts = []
+        for axes, (size, bars) in zip(panels, read.items(), strict=True):
             said = []
             for index, (name, value) in enumerate(bars.items()):
                 looks = {"color": SKY, "hatch": "///"} if index else {"color": NAVY}
@@ -107,18 +105,19 @@ def pace_bars(read: Mapping[str, Mapping[str, float | None]], origin: str = "", 
                 axes.barh(index, (value or 0) / 1e9, 0.7, edgecolor=INK, lw=0.8, **looks)
                 _beside(axes, text, value or 0, index)
                 said.append(f"{name} {text}")
-            axes.set_xlim(0, max(value or 0 for value in bars.values()) / 1e9 or 1)
-            axes.set_ylim(len(bars) - 0.5, -0.5)
-            axes.set_yticks(range(len(bars)), bars)
-            axes.tick_params(axis="y", length=0)
-            axes.set_title(size, fontsize=11, pad=4)
+            _label(axes, size, list(bars), max(value or 0 for value in bars.values()))
             parts.append(f"{size}: {', '.join(said)}.")
-        axes.set_xlabel("GB read from HBM, from zero in each panel")
-        picture.text(0.015, 1 - 0.24 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        key = "dark: the model; striped: " + (origin or "ncu's count, of which none is recorded")
-        picture.text(0.015, 1 - 0.5 / height, key, va="center")
         picture.alt = f"{heading}. {' '.join(parts)}"
     return picture
+
+
+def _label(axes: Axes, title: str, names: Sequence[str], most: float) -> None:
+    """A panel's title, the names of its bars, and its scale: up to `most` bytes."""
+    axes.set_xlim(0, most / 1e9 or 1)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(title, fontsize=11, pad=4)
 
 
 def _beside(axes: Axes, text: str, value: float, place: float) -> None:
