@@ -1,4 +1,4 @@
-"""What the tools watch: the ten rungs, and variants of the appendix that together run all of its code."""
+"""What the tools watch: the ten rungs, and variants of the appendix in which its choices meet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Subject:
         return file_name(self.rung.name, None, self.defines)
 
 
-# Each two of the tile's rows, its columns, the parts of K and the rows of A that are loaded meet in one of them.
+# Each two of the tile's rows, its columns (the fewest and the most), the parts of K and the rows of A meet in one.
 VARIANTS: tuple[Subject, ...] = tuple(
     Subject(*split_k(rows, columns, stages, split, a_rows))
     for rows, columns, stages, split, a_rows in (

@@ -8,7 +8,8 @@ namespace emulator {
 // In place of a buffer: a variable of the kernel's file.
 constexpr int kOwnVariable = -1;
 
-// A thread accesses a buffer of global memory, or a variable of the file that launches write. Reports it in a dependent launch if the thread has not waited.
+// A thread accesses a buffer of global memory, or `kOwnVariable`. Reports it in a dependent launch if the thread has not
+// waited.
 void check_waited_for_launch(Thread& thread, Op op, int buffer, const Place& place);
 
 }   // namespace emulator

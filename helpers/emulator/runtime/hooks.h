@@ -1,5 +1,5 @@
-// Accesses of the generic proxy that the compiler's hooks do not see, because the runtime makes them: stmatrix, reads of
-// another CTA's shared memory, relaxed accesses to global memory.
+// Accesses of the generic proxy that the compiler's hooks do not see, because the runtime makes them: stmatrix, reads
+// of another CTA's shared memory, relaxed accesses to global memory.
 #pragma once
 #include <cstdint>
 

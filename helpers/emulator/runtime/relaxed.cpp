@@ -35,8 +35,7 @@ enum Nearest { an_argument = 0, not_global = 1, own_variable = 2 };
     thread.cta->worker->fail(thread, report);
 }
 
-// One of them begins: checks that it may be made, also without counters. `return_address` is __builtin_return_address(0)
-// of the function that the kernel called.
+// One of them begins: checks that it may be made, also without counters. `return_address`: as of kernel_access.
 void begin(const int* pointer, Op op, int line, void* return_address) {
     Thread& thread = *current_thread;
     Worker& worker = *thread.cta->worker;
