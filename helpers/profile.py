@@ -238,8 +238,9 @@ def _record(
     from helpers.kernel import load
 
     chosen = [in_order(rung, order) if order else rung for rung in map(find_rung, rungs) for order in orders]
-    for size in sizes:
-        for rung in chosen:
+    for rung in chosen:
+        load(rung, backend="emulator", entry=rung.entry, defines=defines)   # refuses defines for another launch
+        for size in sizes:
             require_suitable(rung, size)
     try:
         info = device.require_device("Counters can only be recorded on a GPU")
@@ -251,7 +252,6 @@ def _record(
     failed, missing = 0, {}   # missing: by kernel, what the first of its launches lacked
     for rung in chosen:
         for entry in (rung.entry, *rung.twins):
-            load(rung, backend="cuda", entry=entry, defines=defines)   # refuses defines that its launch does not suit
             code_hash = load(rung, backend="cuda", entry=entry).code_hash
             for size in sizes:
                 try:

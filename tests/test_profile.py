@@ -248,6 +248,13 @@ def test_a_variant_is_recorded_with_its_defines(monkeypatch, capsys, tmp_path):
     assert [item.defines for item in found.launches] == [{}, {"PACE": 0}] and {"PACE": 0} in loaded
 
 
+def test_defines_for_another_launch_are_refused_before_anything_is_profiled(monkeypatch, capsys):
+    monkeypatch.setattr(profile, "collect", lambda *_, **__: pytest.fail("it was profiled"))
+    monkeypatch.setattr(profile.device, "require_device", lambda *_: pytest.fail("it looked for a GPU"))
+    assert profile.main(["--rungs", "8", "10", "--sizes", "512", "--defines", "CLUSTER=4"]) == 1
+    assert capsys.readouterr().err.startswith("defines make CLUSTER 4, but 10_clusters is launched for 2")
+
+
 def test_damaged_profile_is_named_and_kept(tmp_path):
     path = profile.write_profile(sample(), tmp_path)
     data = json.loads(path.read_text())
