@@ -15,7 +15,7 @@ from helpers import gpu
 from helpers.arguments import check_launch, check_output, check_product, launch_arguments
 from helpers.arrays import empty_matrix, random_matrix, resolve_backend
 from helpers.backends import Backend, CudaBackend, EmulatorBackend, require_schedule
-from helpers.checks import require_integer
+from helpers.checks import checked_path, require_integer
 from helpers.cuda import (
     HOPPER,
     CompileReport,
@@ -305,9 +305,7 @@ def _kernel(
     defines: Mapping[str, str | int] | None,
     file: str | Path | None,
 ) -> Kernel:
-    if not isinstance(file, str | Path | None):
-        raise ArgumentError(f"file is {file!r}: it must be the path of a .cu file.")
-    path = rung.path if file is None else Path(file)
+    path = rung.path if file is None else checked_path("file", file, ".cu file")
     if not os.path.isfile(path):
         what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
         raise ArgumentError(f"The kernel file {path} {what}: give the path of a .cu file.")
