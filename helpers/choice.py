@@ -56,7 +56,7 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
     """
     for name, value in (("m", m), ("n", n), ("k", k), ("sms", sms)):
         require_integer(name, value, 1)
-    if m <= 64 and n <= MAX_GRID[1] * FEW_ROWS[0][1]:   # narrow tiles of more columns are more than a grid has
+    if m <= FEW_ROWS[0][0] and n <= MAX_GRID[1] * FEW_ROWS[-1][1]:   # more tiles than that no grid has
         tile = _smallest(FEW_ROWS, m, n, sms) or FEW_ROWS[-1]
         return _split(tile, m, n, k, sms, "C has few rows, and reading B takes the time")
     if m <= 128:

@@ -323,8 +323,7 @@ def _check_constants(rung: Rung, defines: Mapping[str, str | int]) -> None:
     for name, value in rung.constants.items():
         found = given.get(given[name], given[name])   # a value may be another define's name
         if str(found) != str(value):
-            maker = "in_clusters_of_four(...)" if rung.split is None else "split_k(...)"
             raise ArgumentError(
                 f"defines make {name} {found}, but {rung.name} is launched for {value}: give both from one call, "
-                f"rung, defines = {maker} of helpers.rungs."
+                f"rung, defines = {rung.maker}(...) of helpers.rungs."
             )

@@ -69,6 +69,7 @@ class Rung:
     None: a CTA goes through all of K.
     most_rows: M is at most so many, where the kernel loads no more of A; None: any.
     constants: what the file's defines must be for this launch, by name; `load` refuses others.
+    maker: the function of this module that gives variants of the rung with other constants, and their defines.
     defaults: what the file takes for these where none is given; a text is the name of another define.
     base: the name of the kernel that its changes are told from; None: the rung before.
     ablations: defines that take a part of the kernel away; they are recorded beside it.
@@ -97,6 +98,7 @@ class Rung:
     split: int | None = None
     most_rows: int | None = None
     constants: dict[str, int] = field(default_factory=dict, hash=False)
+    maker: str = ""
     defaults: dict[str, int | str] = field(default_factory=dict, hash=False)
     base: str | None = None
     ablations: tuple[dict[str, int], ...] = field(default=(), hash=False)
@@ -282,6 +284,7 @@ RUNGS: tuple[Rung, ...] = (
         most_ctas=128,
         dependent=True,
         constants={"CLUSTER": 2},
+        maker="in_clusters_of_four",
         defaults={"CLUSTER": 2},
         ablations=({"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}, {"PACE": 0}, {"RELEASE": 1}),
     ),
@@ -343,6 +346,7 @@ def split_k(
         split=split,
         most_rows=loaded if loaded < rows else None,
         constants=defines | {"A_ROWS": loaded},
+        maker="split_k",
         defaults=SPLIT_K_DEFAULTS,
         base="07_pipelining",
     )
