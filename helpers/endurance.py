@@ -126,8 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             require_integer(f"--{name}", getattr(options, name), 1)
         require_integer("--seed", options.seed, 0)
         bad = 0
-        for rung in map(find_rung, options.rungs):
-            kernel = load(rung, options.backend)
+        kernels = [load(rung, options.backend) for rung in map(find_rung, options.rungs)]   # all, before one runs
+        for kernel in kernels:
             started, found = time.monotonic(), 0
             for text in problems(kernel, options.shapes, options.launches, options.seed):
                 if text:

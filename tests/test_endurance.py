@@ -53,6 +53,12 @@ def test_a_launch_that_differs_is_counted():
     assert endurance._repeat(kernel, (128, 256, 64), 6, 0) == 1
 
 
+def test_what_is_no_rung_is_refused_before_another_one_runs(monkeypatch, capsys):
+    monkeypatch.setattr(endurance, "problems", lambda *_: pytest.fail("it ran"))
+    assert endurance.main(["--rungs", "10", "11", "--backend", "emulator"]) == 1
+    assert capsys.readouterr().err.startswith("rung '11' is not a rung: ")
+
+
 @pytest.mark.parametrize("option", ["--shapes", "--launches"])
 def test_counts_are_checked(option, capsys):
     assert endurance.main([option, "0", "--backend", "emulator"]) == 1
