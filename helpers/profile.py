@@ -215,7 +215,25 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     names = _chosen_names(options.only)
     orders = options.orders or (None,)
-    return _record(options.rungs, options.sizes, orders, options.output, names, dict(options.defines))
+    return _record(options.rungs, options.sizes, orders, options.output, names, _defines(options.defines))
+
+
+def _defines(given: Sequence[tuple[str, str | int]]) -> dict[str, str | int]:
+    """The defines by name. Raises ArgumentError if one is given twice."""
+    names = [name for name, _ in given]
+    for name in names:
+        if names.count(name) > 1:
+            raise ArgumentError(f"--defines gives {name} more than once: profile one variant after the other.")
+    return dict(given)
+
+
+def _require_known(rung: Rung, defines: Mapping[str, str | int]) -> None:
+    """Raises ArgumentError for a define that the rung's file does not ask for: it would make no variant of it."""
+    known = re.findall(r"^#ifndef (\w+)", rung.path.read_text(encoding="utf-8"), re.MULTILINE)
+    for name in defines:
+        if name not in known:
+            remedy = f"give {', '.join(known)}" if known else "profile it without"
+            raise ArgumentError(f"--defines gives {name}, for which {rung.path.name} does not ask: {remedy}.")
 
 
 def _chosen_names(beginnings: Sequence[str] | None) -> tuple[str, ...]:
@@ -242,6 +260,8 @@ def _record(
         load(rung, backend="emulator", entry=rung.entry, defines=defines)   # refuses defines for another launch
         for size in sizes:
             require_suitable(rung, size)
+    for rung in chosen:
+        _require_known(rung, defines)
     try:
         info = device.require_device("Counters can only be recorded on a GPU")
         tool = find_ncu()

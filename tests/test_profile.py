@@ -255,6 +255,20 @@ def test_defines_for_another_launch_are_refused_before_anything_is_profiled(monk
     assert capsys.readouterr().err.startswith("defines make CLUSTER 4, but 10_clusters is launched for 2")
 
 
+@pytest.mark.parametrize(("given", "words"), [
+    (["PACE=0", "FOO"], "--defines gives FOO, for which 10_clusters.cu does not ask: give STAGES, CLUSTER, PACE, "),
+    (["PACE=0", "PACE=1"], "--defines gives PACE more than once: profile one variant after the other."),
+], ids=str)
+def test_defines_that_make_no_variant_are_refused(given, words, monkeypatch, capsys):
+    """They would stand in the record as one, with the kernel's own counters."""
+    monkeypatch.setattr(profile.device, "require_device", lambda *_: pytest.fail("it looked for a GPU"))
+    assert profile.main(["--rungs", "10", "--sizes", "512", "--defines", *given]) == 1
+    assert capsys.readouterr().err.startswith(words)
+    assert profile.main(["--rungs", "10", "1", "--sizes", "512", "--defines", "PACE=0"]) == 1
+    words = "--defines gives PACE, for which 01_coalescing.cu does not ask: profile it without.\n"
+    assert capsys.readouterr().err == words
+
+
 def test_damaged_profile_is_named_and_kept(tmp_path):
     path = profile.write_profile(sample(), tmp_path)
     data = json.loads(path.read_text())
