@@ -291,9 +291,14 @@ RUNGS: tuple[Rung, ...] = (
 )
 
 
-def in_clusters_of_four(rung: Rung) -> tuple[Rung, dict[str, int]]:
-    """Rung 10 with four CTAs to a cluster, which find room on 120 SMs of an H100 or H200; its defines."""
-    defines = {"CLUSTER": 4}
+def in_clusters_of_four(rung: "str | int | Rung" = 10) -> tuple[Rung, dict[str, int]]:
+    """Rung 10 with four CTAs to a cluster, which find room on 120 SMs of an H100 or H200; its defines.
+
+    Raises ArgumentError for a rung whose file has no such clusters.
+    """
+    rung, defines = find_rung(rung), {"CLUSTER": 4}
+    if "CLUSTER" not in rung.defaults:
+        raise ArgumentError(f"rung is {rung.name}, whose file has no clusters of four: give 10.")
     return replace(rung, cluster=4, most_ctas=120, constants=defines), defines
 
 

@@ -268,6 +268,13 @@ def test_clusters_of_four_are_launched_as_they_are_compiled():
             load(rung, "emulator", defines=wrong)
 
 
+def test_clusters_of_four_are_made_of_rung_10_alone():
+    assert in_clusters_of_four() == in_clusters_of_four("10") == in_clusters_of_four(find_rung(10))
+    for other in (9, find_rung(1), "appendix"):
+        with pytest.raises(ArgumentError, match="rung is .*, whose file has no clusters of four: give 10."):
+            in_clusters_of_four(other)
+
+
 def test_the_appendix_is_found_by_name():
     (appendix,) = APPENDIX
     assert find_rung("appendix") is find_rung("appendix_split_k") is appendix
