@@ -6,7 +6,6 @@ process of its own, some at once. What is not as predicted is named; the hardwar
 With `--backend emulator` the emulator answers, into a file of its own name: a rehearsal for which no GPU is needed.
 """
 
-import argparse
 import multiprocessing
 import os
 import sys
@@ -24,7 +23,8 @@ import numpy as np
 
 from helpers.arrays import BACKENDS
 from helpers.cuda import nvrtc_version
-from helpers.errors import CourseError
+from helpers.entry import Parser, folder, guarded
+from helpers.errors import ArgumentError
 from helpers.gpu import require_gpu
 
 from .backends import run, status_of
@@ -49,20 +49,31 @@ class Failure:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance.record", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, required=True, help="folder for the file, named after the GPU")
+    parser = Parser(prog="python -m tests.conformance.record", description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=folder, required=True, help="folder for the file, named after the GPU")
     parser.add_argument("--case", action="append", default=[], help="only cases whose name has this text in it")
     parser.add_argument("--backend", choices=BACKENDS, default="cuda", help="emulator: rehearse without a GPU")
     options = parser.parse_args(arguments)
-    cases = [case for case in CASES if not options.case or any(text in case.name for text in options.case)]
-    if options.backend == "emulator":
-        cases = [case for case in cases if not case.hardware_only]
-    try:
+
+    def work() -> int:
+        cases = chosen_cases(options.case, options.backend)
         wrong = record(cases, options.output, device_of_this_machine(options.backend), options.backend)
-    except CourseError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 1 if wrong else 0
+        return 1 if wrong else 0
+
+    return guarded(work)
+
+
+def chosen_cases(texts: list[str], backend: str) -> list[Case]:
+    """The cases with one of the texts in their names, or all, that the backend can answer.
+
+    Raises ArgumentError for a text that is in none of their names.
+    """
+    cases = [case for case in CASES if backend == "cuda" or not case.hardware_only]
+    for text in texts:
+        if not any(text in case.name for case in cases):
+            raise ArgumentError(f"--case {text!r} is in no name of a case for {backend}: give a part of one, such as "
+                                f"{cases[0].name.partition('/')[0]}.")
+    return [case for case in cases if not texts or any(text in case.name for text in texts)]
 
 
 def device_of_this_machine(backend: str) -> dict[str, str]:

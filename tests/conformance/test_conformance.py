@@ -191,6 +191,25 @@ def test_a_prediction_that_does_not_fit_is_named_before_anything_runs(wrong, mon
         case.prediction()
 
 
+@pytest.mark.parametrize(("given", "code", "words"), [
+    (["--output", "FILE"], 2, "argument --output: it is 'FILE', which is a file: give a folder; see `python"),
+    (["--output", "FILE/x"], 2, "argument --output: it is 'FILE/x', which is no folder (Not a directory): give"),
+    ([], 2, "the following arguments are required: --output; see `python"),
+    (["--output", "NEW", "--case", "stmatrix", "--case", "no such"], 1, "--case 'no such' is in no name of a case"),
+], ids=str)
+def test_wrong_arguments_get_a_sentence_before_anything_runs(given, code, words, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(record, "run_apart", lambda *_: pytest.fail("it ran"))
+    file, new = tmp_path / "file", tmp_path / "new"
+    file.write_text("")
+    arguments = [text.replace("FILE", str(file)).replace("NEW", str(new)) for text in given]
+    try:
+        found = record.main([*arguments, "--backend", "emulator"])
+    except SystemExit as error:
+        found = error.code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert found == code and words.replace("FILE", str(file)) in line and list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
 def test_cases_stay_as_they_were_made(maker):
     """What a generator sets again for its next case must not change the ones before."""
