@@ -23,6 +23,14 @@ EXPECTED = {
     (16, 10240, 8192): (64, 128, 4, 1, 16),
     (64, 28672, 4096): (64, 256, 3, 1, 64),
     (1, 57344, 8192): (64, 256, 3, 1, 16),
+    (64, 8448, 4096): (64, 64, 8, 1, 64),        # as many tiles as SMs
+    (64, 8456, 4096): (64, 128, 4, 1, 64),
+    (128, 16896, 4096): (128, 128, 6, 1, 128),   # again
+    (128, 16904, 4096): (128, 256, 4, 1, 128),
+    (1, 512, 1024): (64, 64, 8, 2, 16),          # two parts of eight steps
+    (1, 512, 960): (64, 64, 8, 1, 16),           # 15 steps
+    (256, 256, 4096): (128, 128, 6, 6, 128),     # K is 16 times as long as C is wide
+    (256, 256, 4088): (64, 64, 8, 6, 64),
     (128, 4096, 4096): (128, 64, 8, 2, 128),
     (128, 6144, 4096): (128, 64, 8, 1, 128),     # narrow and wide make as many CTAs
     (128, 8192, 8192): (128, 128, 6, 2, 128),    # again, but K is long
@@ -136,6 +144,10 @@ def test_wrong_sizes_are_refused(shape):
     ((16, 6144, 4096), False),       # 96 CTAs: the next launch's would find room for a part of them
     ((128, 8192, 8192), False),
     ((65, 512, 512), True),
+    ((128, 2048, 2048), True),       # B has 8 MiB
+    ((128, 2048, 2056), False),
+    ((1, 3840, 4096), True),         # 120 CTAs are nine tenths of the SMs
+    ((1, 3776, 4096), False),        # 118 are not
 ], ids=str)
 def test_the_next_launch_comes_early_where_it_pays(size, early):
     assert choose(*size).defines.get("EARLY", 1) == int(early)
