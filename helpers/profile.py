@@ -31,7 +31,7 @@ from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values
 from helpers.ncu_counters import METRICS, Launch, Profile, launch_from, sorted_defines
 from helpers.nvidia_tools import tool_version
 from helpers.record_basics import device_from_json, preference, record_folder
-from helpers.records import defines_from_json, file_name, size_name
+from helpers.records import defines_entry, defines_from_json, file_name, size_name
 from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.tile_order import ORDERS
 
@@ -105,7 +105,7 @@ def write_profile(profile: Profile, directory: Path | None = None) -> Path:
                 "n": item.n,
                 "k": item.k,
                 **({} if item.order is None else {"order": item.order}),
-                **({"defines": dict(sorted(item.defines.items()))} if item.defines else {}),
+                **defines_entry(item.defines),
                 "counters": {name: _whole(value) for name, value in item.counters.items()},
                 "stalls": dict(item.stalls),
                 "missing": list(item.missing),
@@ -148,7 +148,7 @@ def from_json(data: Any, path: Path) -> Profile:
                 item.integer("m", 1), item.integer("n", 1), item.integer("k", 1),
                 counts(item, "counters"), counts(item, "stalls"), item.texts("missing"),
                 item.optional_text("order"),
-                defines_from_json(item) if "defines" in item.data else {},
+                defines_from_json(item, required=False),
             )
             for item in top.objects("launches")
         ),

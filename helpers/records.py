@@ -261,8 +261,15 @@ def from_json(data: Any, path: Path) -> Measurement:
     )
 
 
-def defines_from_json(fields: Fields) -> dict[str, str | int]:
-    """The defines under `defines` in a checked object."""
+def defines_entry(defines: Mapping[str, str | int]) -> dict[str, Any]:
+    """The defines of a variant as they stand in a record: nothing if there are none."""
+    return {"defines": dict(sorted(defines.items()))} if defines else {}
+
+
+def defines_from_json(fields: Fields, required: bool = True) -> dict[str, str | int]:
+    """The defines under `defines` in a checked object. required: False where it lacks them if there are none."""
+    if not required and "defines" not in fields.data:
+        return {}
     try:
         return checked_defines(fields.scalars("defines"))
     except ArgumentError as error:

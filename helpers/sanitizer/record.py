@@ -12,7 +12,7 @@ from typing import Any
 from helpers.device import Device
 from helpers.jsonfile import Fields, read_json, write_json
 from helpers.record_basics import device_from_json, find_of_device, record_folder
-from helpers.records import defines_from_json, file_name
+from helpers.records import defines_entry, defines_from_json, file_name
 from helpers.rungs import Rung, find_rung
 from helpers.sanitizer.output import CLEAN, REPORTED, STATUSES, TOOLS, Outcome
 
@@ -114,7 +114,7 @@ def write_sanitized(found: Sanitized, directory: Path | None = None) -> Path:
     data = {
         "schema": SCHEMA,
         "rung": found.rung,
-        **({"defines": dict(sorted(found.defines.items()))} if found.defines else {}),
+        **defines_entry(found.defines),
         "code_hashes": dict(found.code_hashes),
         "device": asdict(found.device),
         "version": found.version,
@@ -164,7 +164,7 @@ def sanitized_from_json(data: Any, path: Path) -> Sanitized:
         shapes=tuple(tuple(shape) for shape in shapes),
         sms=top.optional_integer("sms", 1),
         outcomes=tuple(map(_outcome, top.objects("tools"))),
-        defines=defines_from_json(top) if "defines" in top.data else {},
+        defines=defines_from_json(top, required=False),
     )
     if not found.outcomes:
         top.fail("tools", "is empty", "what at least one tool said")
