@@ -122,7 +122,17 @@ def test_a_wait_for_a_cta_that_cannot_run_meets_the_step_limit(workers, counters
     (report,) = run.reports
     assert (report.kind, report.line) == ("step_limit", marked_line(FILE, "await"))
     assert report.message.startswith("A thread has made 100,000 memory accesses and barriers and has not ended: ")
-    assert "or wait for another warp or CTA that does not run meanwhile" in report.message
+    assert "or wait for a CTA of another cluster that does not run meanwhile" in report.message
     assert "let it end after some tries, or give a larger step_limit; thread (0,0,0)" in report.message
     assert "  warp 0: 1 lane running, line" in str(report)
     assert module.launch("await", (2,), (32,), (ints(1), 1), workers=1).reports == []   # the other one comes first
+
+
+@EITHER
+@pytest.mark.parametrize("schedule", ["lazy", "eager", "random"])
+@pytest.mark.parametrize("second", [(1, 0), (1, 37), (0, 37), (0, 1)], ids=["CTA", "thread of CTA", "warp", "lane"])
+def test_who_waits_for_a_thread_of_its_own_cluster_lets_it_go_on(second, schedule, counters):
+    """As on a GPU, where all of a cluster's threads are there at once."""
+    module, count = compiled(FILE, "take_turns", counters=counters), ints(1)
+    run = module.launch("take_turns", (2,), (THREADS,), (count, 9, *second), schedule=schedule, step_limit=20_000)
+    assert run.reports == [] and count[0] == 18

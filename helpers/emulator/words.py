@@ -128,8 +128,8 @@ def _step_limit(raw: RawReport, context: Context) -> str:
     awaits = ""
     if raw.detail:
         awaits = (
-            "or wait for another warp or CTA that does not run meanwhile (nor need a CTA on a GPU that others share): "
-            "let it end after some tries, "
+            "or wait for a CTA of another cluster that does not run meanwhile (nor need it on a GPU that others "
+            "share): let it end after some tries, "
         )
     return (
         f"a thread has made {raw.offset:,} memory accesses and barriers and has not ended: the loop round "

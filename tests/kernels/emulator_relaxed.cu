@@ -62,3 +62,14 @@ extern "C" __global__ void await(int* flag, int waits) {
     }
     if (threadIdx.x == 0 && int(blockIdx.x) != waits) st_relaxed_gpu(flag, 1);
 }
+
+// Two threads, the first of the cluster and `thread` of CTA `cta`, add 1 in turn, `rounds` times each.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) take_turns(int* count, int rounds, int cta, int thread) {
+    const int cta_here = blockIdx.x, thread_here = threadIdx.x;
+    const bool is_second = cta_here == cta && thread_here == thread;
+    if (!is_second && (cta_here != 0 || thread_here != 0)) return;
+    for (int round = 0; round < rounds; ++round) {
+        while (ld_relaxed_gpu(count) % 2 != int(is_second)) {}
+        red_add_relaxed_gpu(count, 1);
+    }
+}

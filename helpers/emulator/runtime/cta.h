@@ -49,6 +49,8 @@ struct Thread {
     int64_t code;           // where it last gave way amid a long stretch, for reports
     const void* tried;          // the barrier at which a try of this thread ended early, and the phase then
     uint64_t tried_phase;
+    const int* looked_at;       // by its last relaxed load, and by how many in a row
+    uint32_t looks;
     uint64_t cluster_phase;     // cluster barriers it has passed
     uint64_t setmaxnregs;       // calls of setmaxnreg
     int cluster_arrive_line;    // of its arrival that it has not waited for; 0: none

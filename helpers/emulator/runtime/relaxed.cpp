@@ -1,6 +1,7 @@
 // Relaxed accesses to global memory: other CTAs, which run on other OS threads, may make theirs at the same time.
 #include <cstdint>
 
+#include "cluster.h"
 #include "dependent.h"
 #include "hooks.h"
 #include "launch.h"
@@ -10,6 +11,7 @@ using namespace emulator;
 
 namespace {
 
+constexpr uint32_t kLooks = 64;         // a thread that has looked so often in a row lets others go on
 constexpr uint64_t kPageBytes = 4096;   // what is so close past the end of a library is past its last variable
 
 bool is_shared_or_local(const Thread& thread, uint64_t address) {
@@ -51,11 +53,30 @@ void begin(const int* pointer, Op op, int line, void* return_address) {
     kernel_access(thread, const_cast<int*>(pointer), sizeof(int), op, return_address);
 }
 
+bool has_changed(const Wait& wait) {
+    return __atomic_load_n(static_cast<const int*>(wait.object), __ATOMIC_RELAXED) != int(wait.ticket);
+}
+
+// The other threads of the cluster, which run on a GPU meanwhile, go on until the number is another one or none of them
+// can. That is no standstill, since CTAs of other clusters may change it: only the step limit ends such a loop.
+void let_others_go_on(Thread& thread, const int* pointer, int value, int line) {
+    Wait wait{has_changed, pointer, uint64_t(uint32_t(value)), State::running, line};
+    wait.is_try = true;
+    thread.cta->cluster->events += 1;
+    block_on(thread, wait);
+    thread.wait.is_try = false;
+}
+
 }   // namespace
 
 int emulator_ld_relaxed(const int* pointer, int line) {
     begin(pointer, Op::load, line, __builtin_return_address(0));
-    return __atomic_load_n(pointer, __ATOMIC_RELAXED);
+    Thread& thread = *current_thread;
+    const int value = __atomic_load_n(pointer, __ATOMIC_RELAXED);
+    thread.looks = thread.looked_at == pointer ? thread.looks + 1 : 1;
+    thread.looked_at = pointer;
+    if (thread.looks % kLooks == 0) let_others_go_on(thread, pointer, value, line);
+    return value;
 }
 
 void emulator_st_relaxed(int* pointer, int value, int line) {
