@@ -13,7 +13,7 @@ from helpers.emulator import EmulatorRun
 from helpers.kernel import Kernel, load
 from helpers.rungs import Rung, find_rung, in_clusters_of_four
 from helpers.variants import variant
-from helpers.verify import verify_all
+from helpers.verify import verify, verify_all
 
 RUNG = find_rung(10)
 FOUR, IN_FOURS = in_clusters_of_four(RUNG)
@@ -110,6 +110,13 @@ def test_as_many_clusters_are_awaited_as_come(size, sms):
 def test_clusters_of_four_are_right():
     for outcome in verify_all(load(FOUR, "emulator", defines=IN_FOURS)):
         assert outcome.passed, outcome.reason
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("defines", RUNG.ablations, ids=str)
+def test_clusters_of_four_are_right_with_a_part_taken_away_too(defines):
+    outcome = verify(load(FOUR, "emulator", defines={**IN_FOURS, **STAGES, **defines}), (1032, 264, 328))
+    assert outcome.passed, outcome.reason
 
 
 # On a GPU
