@@ -1,10 +1,14 @@
-"""Sets the course up inside a hosted notebook (Colab, Kaggle, JupyterHub), where there is no make. In its first cell:
+"""Sets the course up inside a hosted notebook (Colab, Kaggle, JupyterHub), where there is no make. In the first
+cell of every notebook in notebooks/, once for each kernel:
 
-    %run hopper-matmul/scripts/hosted_setup.py
+    %run ../scripts/hosted_setup.py
+
+(beside the folder: %run "hopper-matmul/scripts/hosted_setup.py")
 
 It installs into the running kernel's own environment what is missing there, in the versions of requirements.lock;
 what the host already has and the course can use stays as it is, and so does the host's Jupyter. Then the kernel finds
-`helpers` and stands in notebooks/, as if JupyterLab had been started from the project. Running it again does nothing.
+`helpers` and stands in notebooks/, as if JupyterLab had been started from the project. Running it again, from there,
+does nothing.
 """
 
 import importlib

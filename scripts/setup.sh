@@ -17,7 +17,11 @@ supported() { case "$(version "$1")" in 3.11 | 3.12 | 3.13) ;; *) return 1 ;; es
 wanted=${1:-}
 if [ -n "$wanted" ]; then
     command -v "$wanted" >/dev/null 2>&1 || fail "PYTHON=$wanted is not a program on this machine: give a Python 3.11, 3.12 or 3.13."
-    supported "$wanted" || fail "PYTHON=$wanted is Python $(version "$wanted" || echo '(version unknown)'), and 3.11, 3.12 or 3.13 is needed: give one of those."
+    if [ -z "$(version "$wanted" || true)" ]; then
+        said=$("$wanted" -c 1 2>&1 | head -n 1)
+        fail "PYTHON=$wanted does not run as Python${said:+ ($said)}, and 3.11, 3.12 or 3.13 is needed: give its full path."
+    fi
+    supported "$wanted" || fail "PYTHON=$wanted is Python $(version "$wanted"), and 3.11, 3.12 or 3.13 is needed: give one of those."
 fi
 
 # What .venv was made of is written into two stamps, one for the packages and one for cuBLAS.

@@ -146,6 +146,24 @@ def test_every_command_is_tried():
     assert set(commands.choices) == {line.name for line in LADDER}
 
 
+def is_outside(path: object, folder: Path, temporary: str = tempfile.gettempdir(), root: Path = ROOT) -> bool:
+    """Whether a command must not write there: what is in the project, wherever that lies, and all but a few folders."""
+    real, project, *allowed = (
+        os.path.realpath(os.fsdecode(item)) + os.sep for item in (path, root, folder, root / "build", temporary)
+    )
+    own = tuple(allowed[:2])
+    return not real.startswith(own) and (real.startswith(project) or not real.startswith(allowed[2]))
+
+
+def test_a_project_in_the_temporary_folder_is_left_alone_too(tmp_path):
+    root, folder = tmp_path / "project", tmp_path / "project" / "build" / "mine"
+    places = {"project/helpers/mutants/counts.json": True, "project/build/x": False, "other": False, "project": True}
+    found = {name: is_outside(tmp_path / name, folder, str(tmp_path), root) for name in places}
+    assert found == places
+    assert is_outside("/etc/passwd", folder, str(tmp_path), root)
+    assert not is_outside(folder / "x", folder, "/none", root)
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
     """A folder with files of all kinds, which is the current one. Nothing can be written outside it."""
@@ -164,18 +182,13 @@ def place(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr("helpers.glossary.notebook_paths", lambda: [tmp_path / "good.ipynb"])
     replace_file, make_file = os.replace, Path.open
 
-    allowed = [os.path.realpath(folder) + os.sep for folder in (tmp_path, tempfile.gettempdir(), ROOT / "build")]
-
-    def outside(path: object) -> bool:
-        return not os.path.realpath(os.fsdecode(path)).startswith(tuple(allowed))
-
     def guarded_replace(old: object, new: object) -> None:
-        if outside(new):
+        if is_outside(new, tmp_path):
             raise PermissionError(13, "Permission denied", str(new))
         replace_file(old, new)
 
     def guarded_open(path: Path, mode: str = "r", *arguments: object, **others: object) -> object:
-        if set(mode) & set("wax+") and outside(path):
+        if set(mode) & set("wax+") and is_outside(path, tmp_path):
             raise PermissionError(13, "Permission denied", str(path))
         return make_file(path, mode, *arguments, **others)
 
