@@ -67,8 +67,7 @@ void on_global_access(Worker& worker, Thread& thread, uint64_t address, int byte
     Site& site = worker.tracer.site(uint64_t(code), Space::global, op, bytes);
     const int buffer = buffers.find(address, uint64_t(bytes), site.range);
     if (buffer < 0) {
-        // Constants and global variables of the kernel's file live in its library.
-        if (address - launch.spec.image_begin < launch.spec.image_bytes) return;
+        if (launch.is_in_library(address)) return;   // a constant or a variable of the kernel's file
         const int nearest = launch.memory.is_near(address) ? buffers.nearest(address) : -1;
         const int64_t offset = int64_t(nearest < 0 ? address : address - buffers.begin(nearest));
         fail_access(worker, thread, Kind::out_of_bounds, Space::global, op, bytes, code, nearest, offset);

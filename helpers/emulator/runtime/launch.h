@@ -35,6 +35,11 @@ public:
     // before it run on, so that the same CTA is blamed whatever the OS threads' order.
     void stop_after(int64_t cta);
     bool is_stopped(int64_t cta) const { return cta > last_cta_.load(std::memory_order_relaxed); }
+    // Whether an address is of the kernel's own library, where its file's constants and variables live, or lies so many
+    // bytes behind it.
+    bool is_in_library(uint64_t address, uint64_t bytes_behind = 0) const {
+        return address - spec.image_begin < spec.image_bytes + bytes_behind;
+    }
 
     const LaunchSpec spec;
     const int thread_count;   // per CTA

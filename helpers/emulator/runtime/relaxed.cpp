@@ -24,7 +24,7 @@ enum Nearest { an_argument = 0, not_global = 1, own_variable = 2 };
 
 [[noreturn]] void fail_at(Thread& thread, Kind kind, Op op, uint64_t address, int line) {
     const Launch& launch = thread.cta->worker->launch;
-    const bool is_own = address - launch.spec.image_begin < launch.spec.image_bytes + kPageBytes;
+    const bool is_own = launch.is_in_library(address, kPageBytes);
     const Ranges& ranges = is_own ? launch.own_variables : launch.memory.buffers();
     Report report;
     report.kind = kind;
@@ -44,7 +44,7 @@ void begin(const int* pointer, Op op, int line, void* return_address) {
     const Launch& launch = worker.launch;
     const uint64_t address = reinterpret_cast<uint64_t>(pointer);
     worker.step(thread, -1, line, op == Op::load);
-    const bool is_own = address - launch.spec.image_begin < launch.spec.image_bytes;
+    const bool is_own = launch.is_in_library(address);
     const int place = (is_own ? launch.own_variables : launch.memory.buffers()).find(address, sizeof(int), 0);
     if (place < 0) fail_at(thread, Kind::out_of_bounds, op, address, line);
     if (address % sizeof(int) != 0) fail_at(thread, Kind::misaligned, op, address, line);
