@@ -24,8 +24,8 @@ FOUR, FOUR_DEFINES = in_clusters_of_four(LAST)
 # Rows and columns of a tile, and the stages of its ring.
 FEW_ROWS: tuple[Tile, ...] = ((64, 64, 8), (64, 128, 4), (64, 256, 3))
 NARROW, WIDE, WIDEST = (128, 64, 8), (128, 128, 6), (128, 256, 4)
-ANY_ROWS: tuple[Tile, ...] = ((64, 64, 8), (128, 64, 8), (128, 128, 6), (128, 192, 5))
-DEEP = (128, 128, 6)
+ANY_ROWS: tuple[Tile, ...] = ((64, 64, 8), NARROW, WIDE, (128, 192, 5))
+DEEP = WIDE
 STEP = 64              # of K
 LEAST_STEPS = 8        # for each part of K: less does not pay for adding up
 MOST_PARTS = 6         # more CTAs in a cluster seldom find a GPC with room
@@ -101,7 +101,8 @@ def _of_one_row(n: int, k: int, sms: int) -> Tile:
     """The tile for a C of up to 128 rows: the one that makes the most CTAs."""
     first_of_equals = (WIDE, NARROW) if k >= LONG_K else (NARROW, WIDE)
     fitting = [tile for tile in first_of_equals if _tiles(tile, 128, n) <= sms] or [WIDEST]
-    return max(fitting, key=lambda tile: _tiles(tile, 128, n) * _parts(_tiles(tile, 128, n), k, sms))
+    counts = {tile: _tiles(tile, 128, n) for tile in fitting}
+    return max(fitting, key=lambda tile: counts[tile] * _parts(counts[tile], k, sms))
 
 
 def _parts(tiles: int, k: int, sms: int) -> int:
