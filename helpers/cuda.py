@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from helpers.cache import cache_directory, write_atomically
+from helpers.defines import checked_defines
 from helpers.elf import sections
 from helpers.errors import ArgumentError, BackendError, CompileError
 from helpers.rungs import KERNEL_DIR
@@ -140,18 +141,6 @@ def code_hash(cubin: Cubin, entry: str) -> str:
     """
     _require_entry(cubin, entry)
     return hashlib.sha256(sections(cubin.data)[f".text.{entry}"]).hexdigest()[:16]
-
-
-def checked_defines(defines: Mapping[str, str | int] | None) -> dict[str, str | int]:
-    """The defines with names and values that are safe on a command line. Raises ArgumentError for others."""
-    if not isinstance(defines, Mapping | None):
-        raise ArgumentError(f"defines is {defines!r}: it must be a dict such as {{'BUFFERS': 1}}.")
-    for name, value in (defines or {}).items():
-        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-            raise ArgumentError(f"define {name!r} is not a C identifier: give defines such as BUFFERS=1.")
-        if isinstance(value, bool | None) or not re.fullmatch(r"[\w.+-]*", str(value), re.ASCII):
-            raise ArgumentError(f"define {name} has the value {value!r}: it must be an integer or a word, such as 1.")
-    return dict(defines or {})
 
 
 @cache

@@ -20,12 +20,12 @@ from helpers.cuda import (
     HOPPER,
     CompileReport,
     Cubin,
-    checked_defines,
     code_hash,
     compile_cubin,
     compile_report,
     sass,
 )
+from helpers.defines import checked_defines, require_declared
 from helpers.errors import ArgumentError, CourseError
 from helpers.launches import TileOrders, plan_launch
 from helpers.rungs import H200_SMS, Rung, find_rung
@@ -205,8 +205,8 @@ def load(
 
     backend: `"cuda"`, `"emulator"`, or `"auto"`: the GPU if there is one that can run this rung; the kernel's
     `why_emulated` says why another one cannot.
-    entry: another function of the file. defines: such as `{"BUFFERS": 1}`. file: another .cu file with the same
-    launch, for experiments.
+    entry: another function of the file. defines: such as `{"BUFFERS": 1}`; one that the rung's file takes for 0
+    or 1 is a switch and must be one of them. file: another .cu file with the same launch, for experiments.
     Raises ArgumentError for names that don't exist, BackendError if the machine cannot run it.
     """
     found = find_rung(rung)
@@ -310,6 +310,8 @@ def _kernel(
         what = "is a folder" if os.path.isdir(path) else "is no file" if os.path.exists(path) else "does not exist"
         raise ArgumentError(f"The kernel file {path} {what}: give the path of a .cu file.")
     checked = checked_defines(defines)
+    if path == rung.path:
+        require_declared(rung, checked)
     _check_constants(rung, checked)
     known = (rung.entry, *rung.twins)
     if entry is not None and file is None and entry not in known:

@@ -23,6 +23,7 @@ from typing import Any
 from helpers import device
 from helpers.arguments import require_suitable
 from helpers.cli.parser import define
+from helpers.defines import declared_defines
 from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
@@ -227,11 +228,19 @@ def _defines(given: Sequence[tuple[str, str | int]]) -> dict[str, str | int]:
     return dict(given)
 
 
-def _require_known(rung: Rung, defines: Mapping[str, str | int]) -> None:
-    """Raises ArgumentError for a define that the rung's file does not ask for: it would make no variant of it."""
-    known = re.findall(r"^#ifndef (\w+)", rung.path.read_text(encoding="utf-8"), re.MULTILINE)
-    for name in defines:
-        if name not in known:
+def _require_variant(rung: Rung, defines: Mapping[str, str | int]) -> None:
+    """Raises ArgumentError for a define that makes no variant of the rung's file, as which it would be recorded.
+
+    The file does not ask for it, or takes that value anyway.
+    """
+    declared = declared_defines(rung.path)
+    known = [name for name in declared if name not in rung.constants]   # those are of another launch
+    for name, value in defines.items():
+        if str(value) == declared.get(name):
+            raise ArgumentError(
+                f"--defines gives {name}={value}, which {rung.path.name} takes anyway: give another value, or none."
+            )
+        if name not in declared:
             remedy = f"give {', '.join(known)}" if known else "profile it without"
             raise ArgumentError(f"--defines gives {name}, for which {rung.path.name} does not ask: {remedy}.")
 
@@ -261,7 +270,7 @@ def _record(
         for size in sizes:
             require_suitable(rung, size)
     for rung in chosen:
-        _require_known(rung, defines)
+        _require_variant(rung, defines)
     try:
         info = device.require_device("Counters can only be recorded on a GPU")
         tool = find_ncu()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.checks import checked_path
-from helpers.cuda import checked_defines
+from helpers.defines import checked_defines
 from helpers.device import Device
 from helpers.errors import ArgumentError, RecordError
 from helpers.intervals import Interval, median, median_interval, quartiles

@@ -349,6 +349,9 @@ def test_rules():
         (dict(rung=1, defines={None: 1}), "define None is not a C identifier"),
         (dict(rung=1, defines={"X": "1; y"}), "define X has the value '1; y'"),
         (dict(rung=1, defines={"X": True}), "define X has the value True"),
+        (dict(rung=10, defines={"PACE": ""}), "define PACE has the value '': it must be an integer or a word, of 100"),
+        (dict(rung=10, defines={"PACE": 2}), "define PACE is 2: it is a switch, so it must be 0 or 1"),
+        (dict(rung=10, defines={"STAGES": 0}), "define STAGES is 0: it must be an integer from 1 to 2,147,483,647"),
     ],
 )
 def test_load_refuses(arguments, words):
@@ -362,6 +365,8 @@ def test_load_finds_entries_and_files(tmp_path):
     copy.write_text(find_rung(1).path.read_text())
     kernel = load(1, "emulator", file=copy, defines={"X": 3})
     assert kernel.path == copy and kernel.source == copy.read_text() and kernel.defines == {"X": 3}
+    # Another file may count with what is a switch in the rung's.
+    assert load(10, "emulator", file=copy, defines={"PACE": 2}).defines == {"PACE": 2}
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)

@@ -256,7 +256,10 @@ def test_defines_for_another_launch_are_refused_before_anything_is_profiled(monk
 
 
 @pytest.mark.parametrize(("given", "words"), [
-    (["PACE=0", "FOO"], "--defines gives FOO, for which 10_clusters.cu does not ask: give STAGES, CLUSTER, PACE, "),
+    (["PACE=0", "FOO"], "--defines gives FOO, for which 10_clusters.cu does not ask: give STAGES, PACE, MULTICAST, "),
+    (["STAGES=2", "PACE=1"], "--defines gives PACE=1, which 10_clusters.cu takes anyway: give another value, or none."),
+    (["PACE=2"], "define PACE is 2: it is a switch, so it must be 0 or 1."),
+    (["PACE="], "define PACE has the value '': it must be an integer or a word, "),
     (["PACE=0", "PACE=1"], "--defines gives PACE more than once: profile one variant after the other."),
 ], ids=str)
 def test_defines_that_make_no_variant_are_refused(given, words, monkeypatch, capsys):

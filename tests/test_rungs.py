@@ -11,6 +11,7 @@ import pytest
 from helpers.arguments import check_product, check_sizes
 from helpers.benchmark import recorded
 from helpers.cuda import compile_cubin
+from helpers.defines import declared_defines
 from helpers.errors import ArgumentError, CompileError, NoRecording
 from helpers.kernel import load
 from helpers.rungs import (
@@ -254,7 +255,7 @@ def test_a_variant_of_the_appendix_without_a_recording_is_said_in_a_sentence_tha
 
 @pytest.mark.parametrize("rung", [find_rung(10), *APPENDIX], ids=lambda rung: rung.name)
 def test_defaults_are_those_of_the_file(rung):
-    found = dict(re.findall(r"^#ifndef (\w+).*\n#define \1 (\w+)$", rung.path.read_text(encoding="utf-8"), re.M))
+    found = declared_defines(rung.path)
     assert rung.defaults and rung.defaults.items() == {name: int(found[name]) if found[name].isdigit() else found[name]
                                                        for name in rung.constants}.items()
 

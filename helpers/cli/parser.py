@@ -124,6 +124,6 @@ def define(text: str) -> tuple[str, str | int]:
         raise argparse.ArgumentTypeError(f"{text!r} is no define: give NAME=VALUE such as BUFFERS=1")
     if not equals:
         return name, 1
-    return name, int(value) if re.fullmatch(r"-?\d+", value, re.ASCII) else value
+    return name, int(value) if re.fullmatch(r"-?\d{1,100}", value, re.ASCII) else value
 
 

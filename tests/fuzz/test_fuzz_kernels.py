@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from mutations import damaged_bytes
 
+from helpers.defines import SWITCH, declared_defines
 from helpers.errors import ArgumentError
 from helpers.kernel import emulate
 from helpers.rungs import APPENDIX, KERNEL_DIR, ROOT, RUNGS, Rung, split_k
@@ -45,8 +46,9 @@ EXCHANGES = (
 
 def test_the_defines_are_those_of_the_files():
     for rung in RUNGS:
-        declared = set(re.findall(r"^#ifndef (\w+)", rung.path.read_text(encoding="utf-8"), flags=re.MULTILINE))
-        assert declared - set(rung.constants) == set(DEFINES.get(rung.number, {})), rung.name
+        declared = {name: default in SWITCH for name, default in declared_defines(rung.path).items()}
+        drawn = {name: values == TWO for name, values in DEFINES.get(rung.number, {}).items()}
+        assert {name: declared[name] for name in declared.keys() - rung.constants.keys()} == drawn, rung.name
 
 
 @pytest.mark.compiler
