@@ -13,6 +13,8 @@ unexport PYTHONPATH PYTHONHOME MPLBACKEND
 .PHONY: all setup notebooks ladder test soak fuzz sanitize lint lab slides record browser clean help
 
 all: notebooks ladder  ## set up, run every notebook into build/notebooks, draw build/ladder.png
+	@echo 'Made: build/notebooks, every notebook as it ran here, and build/ladder.png, the ladder.'
+	@echo 'Next: `make lab` opens the first notebook; `make help` lists what else there is.'
 
 setup:  ## make .venv from requirements.lock (PYTHON=... chooses the interpreter)
 	@sh scripts/setup.sh '$(PYTHON)'

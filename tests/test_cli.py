@@ -334,6 +334,9 @@ def test_plot(capsys, tmp_path):
     file = tmp_path / "new" / "ladder.png"
     (row,) = rows(capsys, "plot", "--output", file)
     assert file.read_bytes().startswith(b"\x89PNG") and "764" in row["alt"]
+    assert run("plot", "--output", file) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.endswith("ladder.png: the speeds of the rungs, a picture; in words with --json")
 
 
 def test_run(capsys, monkeypatch, tmp_path):

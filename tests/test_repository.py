@@ -265,6 +265,17 @@ def test_make_help_lists_every_documented_target():
     assert listed == makefile_targets()
 
 
+def test_make_ends_with_what_was_made_and_where_to_look_next():
+    """Without the pages of text that a picture has for those who cannot see it."""
+    planned = subprocess.run(["make", "-n"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    made, following = (line.removeprefix("echo ").strip("'") for line in planned[-2:])
+    for name in ("build/notebooks", "build/ladder.png"):
+        assert name in made and any(name in line for line in planned[:-2]), name
+    assert made.startswith("Made: ") and following.startswith("Next: ") and len(made) <= 120 >= len(following)
+    named = set(re.findall(r"`make ([a-z]+)`", following))
+    assert "lab" in named and named <= makefile_targets()
+
+
 def test_shell_scripts_parse():
     for name in ("scripts/setup.sh", "scripts/sanitize.sh", ".ci/run"):
         subprocess.run(["sh", "-n", str(ROOT / name)], check=True)

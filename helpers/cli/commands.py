@@ -307,7 +307,7 @@ def plot(options: argparse.Namespace, output: Output) -> int:
     except OSError as error:
         raise unwritable(options.output, error) from None
     output.rows.append({"output": str(options.output), "alt": picture.alt})
-    output.text(f"{display(options.output)}: {picture.alt}")
+    output.text(f"{display(options.output)}: the speeds of the rungs, a picture; in words with --json")
     return 0
 
 
