@@ -1,4 +1,7 @@
-"""Rung 10's clusters keep pace along K: no result depends on it, and nobody waits without end."""
+"""Rung 10's clusters keep pace along K: no result depends on it, and nobody waits without end.
+
+So it is with each of the rung's tiles and clusters, which must be right in every other way too.
+"""
 
 from dataclasses import dataclass
 
@@ -10,13 +13,28 @@ from helpers import gpu
 from helpers.arrays import random_matrix, to_host
 from helpers.backends import EmulatedKernel, EmulatorBackend
 from helpers.emulator import EmulatorRun
-from helpers.kernel import Kernel, load
-from helpers.rungs import Rung, find_rung, in_clusters_of_four
+from helpers.kernel import Kernel, emulate, load
+from helpers.noting import NotingKernel
+from helpers.rungs import Rung, find_rung, with_tiles
 from helpers.variants import variant
 from helpers.verify import verify, verify_all
 
 RUNG = find_rung(10)
-FOUR, IN_FOURS = in_clusters_of_four(RUNG)
+TILES = {
+    "four": with_tiles(RUNG, cluster=4),
+    "narrow": with_tiles(RUNG, columns=192),
+    "narrow, four": with_tiles(RUNG, columns=192, cluster=4),
+}
+EACH_TILE = pytest.mark.parametrize(("rung", "defines"), TILES.values(), ids=TILES)
+ALONE = {"MULTICAST": 0}   # each CTA keeps pace by itself
+# All that keep pace in a way of their own.
+VARIANTS = {
+    "two": (RUNG, {}),
+    **TILES,
+    "two, alone": (RUNG, ALONE),
+    "narrow, four, alone": (TILES["narrow, four"][0], {**TILES["narrow, four"][1], **ALONE}),
+}
+EACH_VARIANT = pytest.mark.parametrize(("rung", "defines"), VARIANTS.values(), ids=VARIANTS)
 STAGES = {"STAGES": 2}
 CHECKPOINT = 16   # steps
 # (M, N, K) and the SMs of the GPU that is played.
@@ -29,7 +47,12 @@ EACH_SIZE = pytest.mark.parametrize(("size", "sms"), SIZES, ids=str)
 # Begins with the zeros of a library that was just loaded, and waits until the others have come.
 WITHOUT_END = (
     ("< expected && tries < PACE_TRIES) ++tries;", "< expected) {}"),
-    ("if (keeps_pace && first == 0) {", "if (false) {"),
+    ("if (keeps_pace && pacer == 0) {", "if (false) {"),
+)
+# Notes for each CTA how often it has waited, and for how many in all.
+NOTING = (
+    ("int M, int N, int K) {", "int M, int N, int K, int* notes) {"),
+    ("keeps_pace = keep_pace(", "++notes[2 * blockIdx.x], notes[2 * blockIdx.x + 1] += expected, keep_pace("),
 )
 
 
@@ -56,67 +79,97 @@ def operands(size, kind):
     return tuple(rng.integers(-3, 4, shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
 
 
-def product_bits(rung: Rung, given, defines, backend, file=None):
+def product_bits(rung: Rung, given, defines, backend):
     """The bits of C. Raises KernelFault if the emulator has anything to report."""
-    kernel = Kernel(rung, backend, rung.entry, {**STAGES, **defines}, file or rung.path)
-    return kernel(*given).view(np.uint16)
+    return Kernel(rung, backend, rung.entry, {**STAGES, **defines}, rung.path)(*given).view(np.uint16)
 
 
 def steps_of_clusters(rung: Rung, size, sms):
     """How many steps each cluster loads."""
     (ctas,) = rung.grid(*size[:2], sms)
-    clusters, rows = ctas // rung.cluster, 128 * rung.cluster
-    tiles = -(-size[0] // rows) * -(-size[1] // 256)
+    clusters = ctas // rung.cluster
+    tiles = -(-size[0] // (128 * rung.cluster)) * -(-size[1] // rung.constants["TILE_N"])
     return [len(range(first, tiles, clusters)) * -(-size[2] // 64) for first in range(clusters)]
 
 
 def test_the_sizes_pass_several_checkpoints_and_leave_a_cluster_without_a_tile():
-    found = [steps_of_clusters(rung, size, sms) for rung in (RUNG, FOUR) for size, sms in SIZES]
-    assert all(min(steps) > 3 * CHECKPOINT for steps in found)
-    assert found[1] == [136, 136, 136, 102] and found[4] == [170, 136] and found[0] == [68] * 3
+    found = {name: [steps_of_clusters(rung, size, sms) for size, sms in SIZES] for name, (rung, _) in VARIANTS.items()}
+    assert all(min(steps) > 3 * CHECKPOINT for by_size in found.values() for steps in by_size)
+    assert found["two"][:2] == [[68] * 3, [136, 136, 136, 102]] and found["four"][1] == [170, 136]
+    assert found["narrow"][:2] == [[68] * 3, [136, 136, 136, 102]] and found["narrow, four"][1] == [170, 136]
 
 
 @pytest.mark.compiler
 @EACH_SIZE
-@pytest.mark.parametrize("kind", ["integers", "random"])
-def test_no_bit_depends_on_pace(size, sms, kind):
-    """Nor on the cluster's size, where sums are exact: every second tile of a cluster walks K backwards."""
-    given = operands(size, kind)
-    settings = [("lazy", 1), ("eager", 4), ("random", 2), ("random", 4), ("random", 1)]
-    for rung, defines in ((RUNG, {}), (FOUR, IN_FOURS)):
-        if rung is RUNG or kind == "random":
-            backend = EmulatorBackend(counters=False, sms=sms)
-            expected = product_bits(rung, given, {**defines, "PACE": 0}, backend)
-        for seed, (schedule, workers) in enumerate(settings):
-            backend = Patient(schedule=schedule, seed=seed, counters=workers == 2, sms=sms, workers=workers)
-            assert (product_bits(rung, given, {**defines, "PACE": 1}, backend) == expected).all()
-
-
-@pytest.mark.compiler
-@EACH_SIZE
-def test_as_many_clusters_are_awaited_as_come(size, sms):
-    """Whoever waited for one more would wait without end here."""
+@EACH_VARIANT
+def test_no_bit_depends_on_pace(rung, defines, size, sms):
     given = operands(size, "random")
-    for rung, defines in ((RUNG, {}), (FOUR, IN_FOURS)):
-        clusters = len(steps_of_clusters(rung, size, sms))
-        backend = Patient(counters=False, sms=sms, workers=clusters)
-        name = f"patient_{rung.cluster}_{size[0]}"
-        file = variant(10, *WITHOUT_END, ("#define PACE 1", f"#define PACE 1   // {name}"), name=name)
-        expected = product_bits(rung, given, {**defines, "PACE": 0}, backend)
-        assert (product_bits(rung, given, defines, backend, file) == expected).all()
+    expected = product_bits(rung, given, {**defines, "PACE": 0}, EmulatorBackend(counters=False, sms=sms))
+    settings = [("lazy", 1), ("eager", 4), ("random", 2), ("random", 4), ("random", 1)]
+    for seed, (schedule, workers) in enumerate(settings):
+        backend = Patient(schedule=schedule, seed=seed, counters=workers == 2, sms=sms, workers=workers)
+        assert (product_bits(rung, given, {**defines, "PACE": 1}, backend) == expected).all()
 
 
 @pytest.mark.compiler
-def test_clusters_of_four_are_right():
-    for outcome in verify_all(load(FOUR, "emulator", defines=IN_FOURS)):
+@EACH_SIZE
+def test_no_bit_depends_on_the_tile_or_the_cluster_where_sums_are_exact(size, sms):
+    """Others may differ: every second tile of a cluster walks K backwards."""
+    given = operands(size, "integers")
+    expected = product_bits(RUNG, given, {"PACE": 0}, EmulatorBackend(counters=False, sms=sms))
+    for seed, (rung, defines) in enumerate(VARIANTS.values()):
+        backend = Patient(schedule="random", seed=seed, counters=False, sms=sms, workers=1 + seed % 4)
+        assert (product_bits(rung, given, defines, backend) == expected).all()
+
+
+@pytest.mark.compiler
+@EACH_SIZE
+@EACH_VARIANT
+def test_all_that_keep_pace_wait_for_as_many_as_come(rung, defines, size, sms):
+    """Whoever waited for one more would wait without end here. By multicast the others go along with the first CTA."""
+    steps = steps_of_clusters(rung, size, sms)
+    alone = defines.get("MULTICAST") == 0
+    name = f"patient_{rung.tile[1]}_{rung.cluster}_{alone}_{size[0]}"   # of a library that begins with zeros
+    file = variant(10, *WITHOUT_END, *NOTING, ("#define PACE 1", f"#define PACE 1   // {name}"), name=name)
+    backend = Patient(counters=False, sms=sms, workers=len(steps))
+    kernel = NotingKernel(rung, backend, file, 2 * len(steps) * rung.cluster, {**STAGES, **defines})
+    given = operands(size, "random")
+    expected = product_bits(rung, given, {**defines, "PACE": 0}, backend)
+    assert (kernel(*given).view(np.uint16) == expected).all()
+
+    checkpoints = [count // CHECKPOINT for count in steps]
+    ranks = rung.cluster if alone else 1   # that keep pace
+    come = [ranks * sum(last >= checkpoint for last in checkpoints) for checkpoint in range(1, max(checkpoints))]
+    wanted = [(last, sum(come[: last - 1])) if rank < ranks else (0, 0)
+              for last in checkpoints for rank in range(rung.cluster)]
+    assert list(zip(kernel.notes[0:-1:2], kernel.notes[1::2], strict=True)) == wanted
+
+
+@pytest.mark.compiler
+@EACH_TILE
+def test_other_tiles_and_clusters_are_right(rung, defines):
+    """Among the sizes: edges in M, N and K, fewer tiles than clusters, and several for each."""
+    for outcome in verify_all(load(rung, "emulator", defines=defines)):
         assert outcome.passed, outcome.reason
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("defines", RUNG.ablations, ids=str)
-def test_clusters_of_four_are_right_with_a_part_taken_away_too(defines):
-    outcome = verify(load(FOUR, "emulator", defines={**IN_FOURS, **STAGES, **defines}), (1032, 264, 328))
+@pytest.mark.parametrize("part", RUNG.ablations, ids=str)
+@EACH_TILE
+def test_other_tiles_and_clusters_are_right_with_a_part_taken_away_too(rung, defines, part):
+    outcome = verify(load(rung, "emulator", defines={**defines, **STAGES, **part}), (1032, 264, 328))
     assert outcome.passed, outcome.reason
+
+
+@pytest.mark.compiler
+@EACH_TILE
+def test_nothing_is_reported_of_other_tiles_and_clusters(rung, defines):
+    """With a ring of two, edges everywhere, and three rounds for one cluster and two for the other."""
+    size = (2 * 128 * rung.cluster + 8, rung.tile[1] + 72, 328)
+    assert rung.tiles(*size[:2]) == (3, 2)
+    for schedule in ("lazy", "random"):
+        result = emulate(rung, size, schedule=schedule, sms=2 * rung.cluster, defines={**defines, **STAGES})
+        assert result.verification.passed and not result.run.reports
 
 
 # On a GPU
@@ -131,7 +184,7 @@ extern "C" __global__ void busy(long long clocks, int* out) {
 """
 
 
-@pytest.fixture(params=[(RUNG, {}), (FOUR, IN_FOURS)], ids=["two", "four"])
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
 def launches(request):
     """Two products of different sizes with their right results, each launched alone first."""
     import cupy
