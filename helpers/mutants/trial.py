@@ -9,7 +9,7 @@ from helpers.cache import cache_directory
 from helpers.errors import ArgumentError, CompileError
 from helpers.kernel import emulate
 from helpers.mutants.mutate import Mutant
-from helpers.rungs import Rung, split_k
+from helpers.rungs import Rung, split_k, with_tiles
 from helpers.variants import save_text
 
 NOT_COMPILED, NOT_LAUNCHED, WRONG, SURVIVES = "does not compile", "is not launched", "wrong result", "survives"
@@ -29,16 +29,24 @@ class Setting:
     rung: Rung | None = None
 
 
+_RING = {"STAGES": 2}
+
+
 def _split(size: tuple[int, int, int], *variant: int) -> Setting:
     """A launch of a variant of the appendix."""
     rung, defines = split_k(*variant)
     return Setting(size, defines, rung=rung)
 
 
+def _narrow(size: tuple[int, int, int], cluster: int) -> Setting:
+    """A launch of rung 10 with tiles of 192 columns, all of them for one cluster of so many CTAs, and two stages."""
+    rung, defines = with_tiles(10, columns=192, cluster=cluster)
+    return Setting(size, {**_RING, **defines}, cluster, rung)
+
+
 # One tile whose ring is walked round several times, under all schedules; then, under two of them, several tiles that
 # the ends of the matrices cut off, and the parts of the kernel that other defines switch on. Two stages, so that a step
 # too early or too late meets another one.
-_RING = {"STAGES": 2}
 SETTINGS: Mapping[int | str, Sequence[Setting]] = {
     5: (Setting((128, 256, 320)), Setting((136, 264, 328))),
     6: (Setting((128, 128, 320)), Setting((136, 136, 328))),
@@ -53,6 +61,8 @@ SETTINGS: Mapping[int | str, Sequence[Setting]] = {
         Setting((264, 264, 328), {**_RING, "OVERLAP": 0}, 2),
         Setting((264, 264, 328), {**_RING, "RELEASE": 1}, 2),
         Setting((520, 264, 1352), _RING, 2),   # six tiles of 22 steps for one cluster: it comes to each checkpoint
+        _narrow((264, 200, 328), 2),   # of three boxes of B, one CTA fetches two and the other one
+        _narrow((520, 200, 328), 4),   # and of four CTAs one none
     ),
     # Parts of three and four steps; both consumers, cut off; few rows; each width of wgmma; and no split.
     "appendix_split_k": (
