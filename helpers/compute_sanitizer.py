@@ -2,11 +2,12 @@
 
     python -m helpers.compute_sanitizer                                       all kernels, all tools (two minutes)
     python -m helpers.compute_sanitizer --rungs 7 10 --tools racecheck        a part of them
-    python -m helpers.compute_sanitizer --rungs appendix_split_k              the variants of the appendix
+    python -m helpers.compute_sanitizer --rungs 10_clusters+TILE_N-192 appendix_split_k
+                                                  a variant of a rung, and the variants of the appendix
     python -m helpers.compute_sanitizer --again                               what is current, too
 
 Each tool watches a child process (helpers.sanitizer.child) that multiplies a few small shapes with a rung, or with a
-variant of the appendix (helpers.sanitizer.subjects). Then each tool is tried on planted faults
+variant of the last rung or the appendix (helpers.subjects). Then each tool is tried on planted faults
 (helpers.sanitizer.faults): one that says nothing there proves nothing. Written are planted.json and a file for each
 rung and variant in records/<device>/sanitizer/, each as soon as it is there. What a tool has answered about the very
 same code is skipped, so after Ctrl-C the same command goes on. A tool that times out, refuses the device or fails in
@@ -33,7 +34,7 @@ from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import display
 from helpers.kernel import load
 from helpers.nvidia_tools import find_tool, tool_version
-from helpers.rungs import APPENDIX, ROOT, RUNGS
+from helpers.rungs import ROOT
 from helpers.sanitizer import child
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import ERROR_EXIT_CODE, REPORTED, TOOLS, Outcome, read_outcome
@@ -50,7 +51,7 @@ from helpers.sanitizer.record import (
     write_planted,
     write_sanitized,
 )
-from helpers.sanitizer.subjects import Subject, find_subjects
+from helpers.subjects import SUBJECTS, Subject, find_subjects
 from helpers.words import plural
 
 TIMEOUT_S = 90.0     # of one child
@@ -217,7 +218,7 @@ class Records:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 if every tool has answered and sees the faults that it must; else 1, and 130 after Ctrl-C."""
     parser = Parser(prog="python -m helpers.compute_sanitizer", description="Record what compute-sanitizer says.")
-    parser.add_argument("--rungs", nargs="+", default=[rung.name for rung in (*RUNGS, *APPENDIX)], metavar="RUNG")
+    parser.add_argument("--rungs", nargs="+", default=[subject.name for subject in SUBJECTS], metavar="RUNG")
     parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
     parser.add_output()
     parser.add_argument("--again", action="store_true", help="what is current, too")

@@ -31,7 +31,7 @@ from helpers.sanitizer.record import (
     write_planted,
     write_sanitized,
 )
-from helpers.sanitizer.subjects import SUBJECTS, VARIANTS, Subject, find_subjects
+from helpers.subjects import SPLITS, SUBJECTS, TILES, VARIANTS, Subject, find_subjects
 from helpers.variants import replace_in
 from helpers.verify import checked_size
 
@@ -327,7 +327,7 @@ def test_the_command_watches_our_kernels_alone():
     assert sanitizer_command("cs", fault, 1)[-2:] == ["--fault", "no_row_guard"]
     last = Job("initcheck", Subject(find_rung(10)), (("matmul", "0" * 16),))
     assert sanitizer_command("cs", last, 1)[-2:] == ["10_clusters", "--unread"]
-    variant = Job("initcheck", VARIANTS[2], (("matmul", "0" * 16),))
+    variant = Job("initcheck", SPLITS[2], (("matmul", "0" * 16),))
     assert sanitizer_command("cs", variant, 1)[-1] == variant.subject.name, "threads store C, so it is read"
 
 
@@ -406,18 +406,18 @@ def test_the_appendix_is_run_in_all_its_variants_alone_or_with_the_rungs(tmp_pat
     monkeypatch.setattr(compute_sanitizer, "find_tool", lambda *_: path)
     command = ["--rungs", "appendix_split_k", "--no-faults", "--output", str(tmp_path)]
     assert main(command) == 0
-    count = len(TOOLS) * len(VARIANTS)
+    count = len(TOOLS) * len(SPLITS)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{count} of {count} runs to make" and len(lines) == 1 + count
-    found = [find_sanitized(variant.rung, tmp_path, variant.defines) for variant in VARIANTS]
-    for variant, record in zip(VARIANTS, found, strict=True):
+    found = [find_sanitized(variant.rung, tmp_path, variant.defines) for variant in SPLITS]
+    for variant, record in zip(SPLITS, found, strict=True):
         assert [item.status for item in record.outcomes] == [CLEAN] * 4 and record.name == variant.name
         assert record.shapes == child.shapes(variant.rung)
         assert f"racecheck {variant.name}: racecheck: clean;" in str(lines)
     hashes = [record.code_hashes["matmul"] for record in found]
-    assert len(set(hashes)) == len(VARIANTS), "each was compiled with its own defines"
+    assert len(set(hashes)) == len(SPLITS), "each was compiled with its own defines"
     assert main(command) == 0 and capsys.readouterr().out == f"0 of {count} runs to make\n"
-    assert main([*command, "--again", "--tools", "racecheck", "--rungs", VARIANTS[3].name]) == 0
+    assert main([*command, "--again", "--tools", "racecheck", "--rungs", SPLITS[3].name]) == 0
     assert capsys.readouterr().out.startswith("1 of 1 run to make")
 
 
@@ -492,28 +492,37 @@ def test_wrong_arguments_are_refused_in_one_sentence(arguments, capsys):
 
 
 def test_the_shapes_have_edges_and_use_every_stage_again():
-    for rung in RUNGS:
+    for rung in (*RUNGS, *(tile.rung for tile in TILES)):
         rows, columns, depth = rung.tile
         smallest, whole, ragged = child.shapes(rung)
         assert smallest == rung.multiples and whole[2] >= (rung.stages + 1) * depth
         m_tiles, n_tiles = rung.tiles(*ragged[:2])
-        assert (m_tiles, n_tiles) == (2, 3)
+        assert (m_tiles, n_tiles) == (2, 3) and m_tiles * n_tiles == child.EDGED
         if rung.multiples[0] < rows:
             assert ragged[0] % rows and ragged[1] % columns and (depth == 1 or ragged[2] % depth)
         ctas = rung.grid(*ragged[:2], child.sms(rung) or 132)[0] // rung.cluster
-        assert not rung.persistent or ctas == 2, "each computes three tiles"
+        assert not rung.persistent or ctas == child.SHARERS == 2, "each computes three tiles"
+
+
+def test_clusters_that_keep_pace_come_to_a_checkpoint_where_they_wait():
+    paced = [subject for subject in SUBJECTS if child.pace_steps(subject.rung)]
+    assert {subject.rung.name for subject in paced} == {"10_clusters"}
+    for subject in paced:
+        _, _, (m, n, k) = child.shapes(subject.rung)
+        m_tiles, n_tiles = subject.rung.tiles(m, n)
+        assert m_tiles * n_tiles // 2 * -(-k // subject.rung.tile[2]) >= 2 * child.pace_steps(subject.rung) == 32
 
 
 def test_each_two_settings_of_the_appendix_meet_in_a_variant():
     axes = ((64, 128), (64, 256), (1, 3, 8), (True, False))
-    taken = [(*variant.rung.tile[:2], variant.rung.split, variant.rung.most_rows == 16) for variant in VARIANTS]
-    assert all(variant.rung.most_rows in (None, 16) for variant in VARIANTS)
+    taken = [(*variant.rung.tile[:2], variant.rung.split, variant.rung.most_rows == 16) for variant in SPLITS]
+    assert all(variant.rung.most_rows in (None, 16) for variant in SPLITS)
     for one, other in combinations(range(len(axes)), 2):
         wanted = {(first, second) for first in axes[one] for second in axes[other]}
         assert {(row[one], row[other]) for row in taken} == wanted
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", SPLITS, ids=lambda variant: variant.name)
 def test_the_shapes_of_the_appendix_use_every_stage_and_leave_ctas_without_a_step(variant):
     rung = variant.rung
     rows, columns, depth = rung.tile
@@ -543,20 +552,26 @@ def on_emulator(monkeypatch):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("variant", VARIANTS[-1:], ids=lambda variant: variant.name)
-def test_the_child_multiplies_with_a_variant_of_the_appendix(variant, monkeypatch, capsys):
+@pytest.mark.parametrize(("variant", "count"), [(SPLITS[-1], 4), (TILES[-1], 3)], ids=["appendix", "rung 10"])
+def test_the_child_multiplies_with_a_variant(variant, count, monkeypatch, capsys):
     on_emulator(monkeypatch)
     assert child.main([variant.name]) == 0
-    assert capsys.readouterr().out == "launched 4 times, all results right\n"
-    assert child.main(["appendix_split_k+SPLIT-2"]) == 1 and "is not a rung" in capsys.readouterr().err
+    assert capsys.readouterr().out == f"launched {count} times, all results right\n"
+    assert child.main(["appendix_split_k+SPLIT-2"]) == 1 and "is no variant" in capsys.readouterr().err
 
 
 def test_a_subject_is_found_by_its_name_or_its_rungs():
-    assert find_subjects("appendix") == VARIANTS and find_subjects(VARIANTS[1].name) == (VARIANTS[1],)
+    assert find_subjects("appendix") == SPLITS and find_subjects(SPLITS[1].name) == (SPLITS[1],)
     assert find_subjects("7") == find_subjects("07_pipelining") == (Subject(find_rung(7)),)
+    assert find_subjects("10") == find_subjects("10_clusters") == (Subject(find_rung(10)),)
+    assert find_subjects("10_clusters+CLUSTER-4+TILE_N-192") == (TILES[2],) and VARIANTS == (*TILES, *SPLITS)
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS) == len(RUNGS) + len(VARIANTS)
     with pytest.raises(ArgumentError, match="rung '11' is not a rung"):
         find_subjects("11")
+    known = "10_clusters, 10_clusters+CLUSTER-4, 10_clusters+TILE_N-192, 10_clusters+CLUSTER-4+TILE_N-192"
+    with pytest.raises(ArgumentError) as caught:
+        find_subjects("10+TILE_N-193")
+    assert str(caught.value) == f"'10+TILE_N-193' is no variant that is watched: give one of {known}."
 
 
 @pytest.mark.compiler
@@ -621,6 +636,7 @@ def test_the_page_says_what_is_there_and_what_is_not():
     assert "| 01_coalescing | clean | 1 error | timed out: no answer | not run | 3 | NVIDIA H200, 2025.3" in text
     assert "| 02_smem_tiling | not run | not run | not run | not run | - | - |" in text
     assert "- 01_coalescing, racecheck: It is none, see there. It said: \"Error: Race reported between" in text
+    assert "| 10_clusters, CLUSTER=4, TILE_N=192 | not run |" in text
     assert "never needed" not in text and "nor this" not in text
     assert "| memcheck | no guard for rows beyond M | 01_coalescing | yes: \"Invalid __global__ read of" in text
     assert "(a trial) | 06_wgmma | not run |" in text
@@ -631,15 +647,15 @@ def test_the_page_has_a_row_for_each_variant_or_says_that_there_is_no_record():
     missing = "The appendix is not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_split_k`.\n"
     assert missing in document([sanitized()], None) and "| parts of K |" not in document([sanitized()], None)
     said = (outcome(), outcome("racecheck", RACECHECK, 99))
-    record = sanitized(*said, rung="appendix_split_k", defines=VARIANTS[2].defines)
+    record = sanitized(*said, rung="appendix_split_k", defines=SPLITS[2].defines)
     text = document([record], None)
     assert missing not in text and "| tile | parts of K | rows of A | memcheck |" in text
     assert "| 64 x 256 | 3 | 16 of 64 | clean | 1 error | not run | not run | 3 | NVIDIA H200, 2025.3.0.0" in text
     assert "| 128 x 64 | 8 | 16 of 128 | not run | not run | not run | not run | - | - |" in text
-    assert f"not explained yet:\n\n- {VARIANTS[2].name}, racecheck: It said: \"Error: Race reported between" in text
+    assert f"not explained yet:\n\n- {SPLITS[2].name}, racecheck: It said: \"Error: Race reported between" in text
     reasons = {("appendix_split_k", "racecheck"): Explanation("It is none.", ("Race reported",))}
     explained = document([record], None, reasons)
-    assert f"- {VARIANTS[2].name}, racecheck: It is none. It said" in explained and "not explained" not in explained
+    assert f"- {SPLITS[2].name}, racecheck: It is none. It said" in explained and "not explained" not in explained
 
 
 def test_an_explanation_fits_only_what_it_names():
@@ -655,21 +671,21 @@ def of_tree(subject):
 
 
 NOT_RECORDED = all(of_tree(subject) is None for subject in SUBJECTS) and find_planted() is None
-NO_APPENDIX = all(of_tree(variant) is None for variant in VARIANTS)   # the page says so
+NO_APPENDIX = all(of_tree(variant) is None for variant in SPLITS)   # the page says so
 recorded = pytest.mark.skipif(NOT_RECORDED, reason="not recorded yet: run `python -m helpers.compute_sanitizer`")
 
 
 @recorded
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_every_tool_has_looked_at_every_rung_and_variant(subject):
-    if NO_APPENDIX and subject in VARIANTS:
+    if NO_APPENDIX and subject in SPLITS:
         pytest.skip("not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_split_k`")
     found, rung = of_tree(subject), subject.rung
-    assert found is not None, f"record it: `python -m helpers.compute_sanitizer --rungs {rung.handle}`"
+    assert found is not None, f"record it: `python -m helpers.compute_sanitizer --rungs {subject.name}`"
     if found.device.compute_capability == "9.0":
         hashes = {entry: load(rung, "emulator", entry=entry, defines=subject.defines).code_hash
                   for entry in (rung.entry, *rung.twins)}
-        assert found.code_hashes == hashes, f"other code: `python -m helpers.compute_sanitizer --rungs {rung.handle}`"
+        assert found.code_hashes == hashes, f"other code: `python -m helpers.compute_sanitizer --rungs {subject.name}`"
     assert (found.shapes, found.sms) == (child.shapes(rung), child.sms(rung))
     for name in TOOLS:
         said, why = found.outcome(name), EXPLAINED.get((rung.name, name))

@@ -7,6 +7,7 @@ Its last line is `launched N times, all results right`. No other kernel runs: ma
 copied, and C is compared there. So every byte on the GPU is written by a copy or by the kernel that is watched.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,23 +19,29 @@ from helpers.errors import BackendError
 from helpers.kernel import Kernel, load
 from helpers.records import size_name
 from helpers.rungs import Rung
-from helpers.sanitizer.subjects import find_subjects
+from helpers.subjects import find_subjects
 from helpers.verify import check
 
 LEAST_K = 96   # of rungs whose step along K is shorter
+EDGED = 2 * 3    # tiles of C with edges
+SHARERS = 2      # CTAs or clusters by which a persistent kernel's tiles are shared
+CHECKPOINTS = 2  # that each of these passes, where they keep pace: from the second one on they wait
+_PACE = re.compile(r"^constexpr int PACE_STEPS = (\d+);", re.MULTILINE)
 
 
 def shapes(rung: Rung) -> tuple[tuple[int, int, int], ...]:
     """(M, N, K) of the products: the smallest; whole tiles; and two by three tiles with an edge in M, N and K.
 
-    The last two are so deep that each stage of the ring is used again. Where CTAs divide K, there is also one of two
-    tiles with edges and a step less than CTAs. With a limit for M, it is M of whole tiles, and one row less with edges.
+    The last two are so deep that each stage of the ring is used again, and that clusters that keep pace along K wait
+    for one another. Where CTAs divide K, there is also one of two tiles with edges and a step less than CTAs. With a
+    limit for M, it is M of whole tiles, and one row less with edges.
     """
     rows, columns, depth = rung.tile
     rows *= rung.cluster
     least_m, least_n, least_k = rung.multiples
     parts = rung.split or 1
-    deep = max((rung.stages + 2) * parts * depth, LEAST_K)
+    paced = -(-CHECKPOINTS * pace_steps(rung) // (EDGED // SHARERS))   # steps, of each of its tiles
+    deep = max((rung.stages + 2) * parts * depth, paced * depth, LEAST_K)
     whole = rung.most_rows or rows
     ragged = whole - least_m if rung.most_rows else rows + least_m
     sizes = [
@@ -47,9 +54,15 @@ def shapes(rung: Rung) -> tuple[tuple[int, int, int], ...]:
     return tuple(sizes)
 
 
+def pace_steps(rung: Rung) -> int:
+    """Steps along K from one checkpoint to the next, by the kernel's file; 0 where its clusters do not keep pace."""
+    found = _PACE.search(rung.path.read_text(encoding="utf-8"))
+    return int(found[1]) if found else 0
+
+
 def sms(rung: Rung) -> int | None:
     """SMs that a persistent kernel is launched for: two CTAs or clusters share all tiles; None for other kernels."""
-    return 2 * rung.cluster if rung.persistent else None
+    return SHARERS * rung.cluster if rung.persistent else None
 
 
 def multiply(kernel: Kernel, sizes: Iterable[tuple[int, int, int]], reads: bool = True, unwritten: bool = False) -> int:
@@ -87,7 +100,7 @@ def reads_result(rung: Rung, tool: str) -> bool:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if a result is wrong."""
     parser = Parser(prog="python -m helpers.sanitizer.child", description="What compute-sanitizer watches.")
-    parser.add_argument("rung", nargs="?", help="a rung's name, or that of a variant (helpers.sanitizer.subjects)")
+    parser.add_argument("rung", nargs="?", help="a rung's name, or that of a variant (helpers.subjects)")
     parser.add_argument("--fault", default=None, metavar="NAME", help="a planted fault instead")
     parser.add_argument("--unread", action="store_true", help="do not compare the results")
     options = parser.parse_args(arguments)

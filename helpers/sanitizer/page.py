@@ -1,4 +1,4 @@
-"""Writes docs/sanitizer.md: what compute-sanitizer said about each rung and the appendix, and what it cannot see."""
+"""Writes docs/sanitizer.md: what compute-sanitizer said about rungs, variants and the appendix, and cannot see."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from helpers.rungs import ROOT, RUNGS
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import CLEAN, REPORTED, TOOLS, Outcome
 from helpers.sanitizer.record import Planted, Sanitized, find_planted, find_sanitized
-from helpers.sanitizer.subjects import SUBJECTS, VARIANTS
+from helpers.subjects import SPLITS, SUBJECTS, TILES, Subject
 
 DOCUMENT = ROOT / "docs" / "sanitizer.md"
 
@@ -30,7 +30,7 @@ class Explanation:
         return not self.only and outcome.status != CLEAN
 
 
-# (rung, tool) -> why its reports are no faults, for each variant of the appendix. Whatever is not clean must stand
+# (rung, tool) -> why its reports are no faults, for each variant of the rung too. Whatever is not clean must stand
 # here, and nothing else: it is tested.
 EXPLAINED: Mapping[tuple[str, str], Explanation] = {}
 
@@ -40,8 +40,9 @@ _HEAD = """\
 NVIDIA's compute-sanitizer runs a kernel with its memory accesses and barriers instrumented. Its four tools look for
 accesses outside of an allocation or misaligned (memcheck), races in shared memory (racecheck), wrong uses of barriers
 (synccheck) and reads of global memory that nobody has written (initcheck). Each watches every rung multiply a few small
-shapes, ragged ones among them: K is so long that each stage of a ring is used again, and persistent kernels get so few
-SMs that each CTA computes several tiles. So it is with the kernel of the appendix, in a few variants. The results are
+shapes, ragged ones among them: K is so long that each stage of a ring is used again and that clusters which keep pace
+come to wait for one another, and persistent kernels get so few SMs that each CTA computes several tiles. So it is with
+other tiles and clusters of the last rung, and with the kernel of the appendix, in a few variants. The results are
 compared as well.
 
 This page is written by `python -m helpers.sanitizer` from `helpers/records/<device>/sanitizer/`, where the tools' own
@@ -98,7 +99,7 @@ exit race detection", "Synccheck support for wgmma", "Initcheck Tool"; *Compute 
 
 
 def recorded() -> list[Sanitized]:
-    """The records of all rungs and variants of the appendix that there are."""
+    """The records of all rungs and variants that there are."""
     found = (find_sanitized(subject.rung, defines=subject.defines) for subject in SUBJECTS)
     return [item for item in found if item is not None]
 
@@ -123,14 +124,20 @@ def document(
 
 
 def _rungs(known: Mapping[str, Sanitized]) -> str:
-    return "\n## The rungs\n\n" + _table(("rung",), [((rung.name,), known.get(rung.name)) for rung in RUNGS])
+    subjects = (*map(Subject, RUNGS), *TILES)
+    return "\n## The rungs\n\n" + _table(("rung",), [((_title(item),), known.get(item.name)) for item in subjects])
+
+
+def _title(subject: Subject) -> str:
+    """`"10_clusters, CLUSTER=4"`."""
+    return ", ".join((subject.rung.name, *(f"{name}={value}" for name, value in subject.defines.items())))
 
 
 def _appendix(known: Mapping[str, Sanitized]) -> str:
-    if not any(variant.name in known for variant in VARIANTS):
+    if not any(variant.name in known for variant in SPLITS):
         return _APPENDIX + _NO_APPENDIX
     rows = []
-    for variant in VARIANTS:
+    for variant in SPLITS:
         tile_rows, columns, _ = variant.rung.tile
         loaded = variant.rung.most_rows or tile_rows
         cells = (f"{tile_rows} x {columns}", str(variant.rung.split), f"{loaded} of {tile_rows}")

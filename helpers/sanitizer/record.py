@@ -1,4 +1,4 @@
-"""What compute-sanitizer said, as files: one for each rung or variant of the appendix, and one for planted faults.
+"""What compute-sanitizer said, as files: one for each rung or variant, and one for planted faults.
 
     records/<device>/sanitizer/<rung>[+<DEFINE>-<value>].json     a Sanitized
     records/<device>/sanitizer/planted.json                       a Planted
