@@ -2,7 +2,9 @@
 
     python -m helpers.endurance                          on a GPU: rungs 4 to 10, 60 shapes and 10,000 launches each
     python -m helpers.endurance --rungs 10 --shapes 500
+    python -m helpers.endurance --rungs 10_clusters+TILE_N-192 appendix_split_k     a variant of rung 10, the appendix's
 
+A variant has the name of its record; `helpers.subjects` lists them, and the appendix stands for all of its own.
 The launches of a shape take two pairs of matrices in turn, on two streams at once, and each writes over a C that holds
 a NaN which no computation makes. Every rung sums in a fixed order, so equal inputs give equal bits; what hangs, reads
 a tile too early or leaves something of the launch before shows here.
@@ -22,7 +24,8 @@ from helpers.arrays import BACKENDS, empty_matrix, namespace, random_matrix
 from helpers.checks import require_integer
 from helpers.entry import Parser, guarded
 from helpers.kernel import Kernel, load
-from helpers.rungs import Rung, find_rung
+from helpers.rungs import RUNGS, Rung
+from helpers.subjects import Subject, find_subjects
 from helpers.verify import FILLING, verify
 
 SHAPES, LAUNCHES = 60, 10_000
@@ -38,20 +41,22 @@ Size = tuple[int, int, int]
 def sizes(rung: Rung, count: int, seed: int) -> list[Size]:
     """So many shapes (M, N, K) that the rung takes: the smallest, K round its stages, skinny ones, and random ones.
 
-    Persistent rungs get large ones, too.
+    Persistent rungs get large ones, too. Where CTAs divide K, it goes round the stages of each.
     """
     rows, columns, depth = rung.tile
-    around = [(rows, columns, depth * steps) for steps in (1, rung.stages - 1, rung.stages, rung.stages + 1) if steps]
+    each = [steps * (rung.split or 1) for steps in (rung.stages - 1, rung.stages, rung.stages + 1)]
+    around = [(rows, columns, depth * steps) for steps in (1, *each) if steps]
     wanted = [(1, 1, 1), *around, *SKINNY, *(IN_ROUNDS if rung.persistent else ())]
     draw = random.Random(seed)
     while len(wanted) < count:
-        wanted.append((draw.randint(1, MOST_ROWS), draw.randint(1, MOST_COLUMNS), draw.randint(1, MOST_DEPTH)))
+        most_rows = rung.most_rows or MOST_ROWS
+        wanted.append((draw.randint(1, most_rows), draw.randint(1, MOST_COLUMNS), draw.randint(1, MOST_DEPTH)))
     return [_fitting(rung, size) for size in wanted[:count]]
 
 
 def _fitting(rung: Rung, size: Size) -> Size:
     m, n, k = (-(-length // multiple) * multiple for length, multiple in zip(size, rung.multiples, strict=True))
-    return m, n, k
+    return min(m, rung.most_rows or m), n, k
 
 
 def problem(kernel: Kernel, size: Size, launches: int, seed: int = 0) -> str:
@@ -111,12 +116,19 @@ def problems(kernel: Kernel, shapes: int, launches: int, seed: int) -> Iterator[
         yield problem(kernel, size, -(-launches // len(chosen)), seed + number)
 
 
+def _load(subject: Subject, backend: str) -> Kernel:
+    return load(subject.rung, backend, defines=subject.defines)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 if something was wrong."""
-    parser = Parser(prog="python -m helpers.endurance", description="Many shapes and many launches of each rung.")
-    parser.add_argument("--rungs", nargs="+", default=[str(number) for number in range(FIRST_RUNG, 11)], metavar="RUNG")
-    parser.add_argument("--shapes", type=int, default=SHAPES, help=f"of each rung, default {SHAPES}")
-    parser.add_argument("--launches", type=int, default=LAUNCHES, help=f"of each rung, default {LAUNCHES:,}")
+    parser = Parser(prog="python -m helpers.endurance", description="Many shapes and many launches of each kernel.")
+    parser.add_argument(
+        "--rungs", nargs="+", default=[rung.name for rung in RUNGS if rung.number >= FIRST_RUNG], metavar="RUNG",
+        help="or a variant, such as 10_clusters+TILE_N-192; default: rungs 4 to 10",
+    )
+    parser.add_argument("--shapes", type=int, default=SHAPES, help=f"of each, default {SHAPES}")
+    parser.add_argument("--launches", type=int, default=LAUNCHES, help=f"of each, default {LAUNCHES:,}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backend", choices=BACKENDS, default="cuda")
     options = parser.parse_args(arguments)
@@ -126,15 +138,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             require_integer(f"--{name}", getattr(options, name), 1)
         require_integer("--seed", options.seed, 0)
         bad = 0
-        kernels = [load(rung, options.backend) for rung in map(find_rung, options.rungs)]   # all, before one runs
-        for kernel in kernels:
+        chosen = {subject.name: subject for name in options.rungs for subject in find_subjects(name)}
+        kernels = [(subject, _load(subject, options.backend)) for subject in chosen.values()]   # all, before one runs
+        for subject, kernel in kernels:
             started, found = time.monotonic(), 0
             for text in problems(kernel, options.shapes, options.launches, options.seed):
                 if text:
                     found += 1
-                    print(text, flush=True)
+                    print(f"{subject.name}: {text}" if subject.is_variant else text, flush=True)
             print(
-                f"{kernel!r}: {options.shapes} shapes, {options.launches:,} launches, {found} bad, "
+                f"{subject.name}, {kernel!r}: {options.shapes} shapes, {options.launches:,} launches, {found} bad, "
                 f"{time.monotonic() - started:.0f} s", flush=True,
             )
             bad += found

@@ -50,7 +50,7 @@ SUBJECTS: tuple[Subject, ...] = (*map(Subject, RUNGS), *VARIANTS)
 def find_subjects(name: str) -> tuple[Subject, ...]:
     """The subject of that name, such as `"10_clusters+TILE_N-192"`, or a rung by its number, its name or a prefix.
 
-    That is the rung as it is; of the appendix, which is made for a shape, all variants.
+    That is the rung as it is; of appendix_split_k, which is made for a shape, all variants.
     Raises ArgumentError if there is none, or if several rungs answer to it.
     """
     named = tuple(subject for subject in SUBJECTS if subject.name == name)
@@ -62,5 +62,5 @@ def find_subjects(name: str) -> tuple[Subject, ...]:
         known = ", ".join(subject.name for subject in SUBJECTS if subject.rung.name == rung.name)
         raise ArgumentError(f"{short(text)} is no variant that is watched: give one of {known}.")
     rung = find_rung(name)
-    found = tuple(subject for subject in SUBJECTS if subject.rung.name == rung.name)
+    found = tuple(subject for subject in SUBJECTS if subject.rung.name == rung.name) or (Subject(rung),)
     return tuple(subject for subject in found if not subject.is_variant) or found

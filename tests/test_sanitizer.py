@@ -225,16 +225,16 @@ def test_each_variant_of_a_rung_has_a_record_of_its_own(tmp_path):
     assert path.name == "appendix_split_k+A_ROWS-16+SPLIT-3.json"
     other = sanitized(outcome("racecheck", NO_HAZARDS), defines=some | {"SPLIT": 8}, **changes)
     write_sanitized(other, tmp_path)
-    assert find_sanitized("appendix", tmp_path, some) == sanitized(defines=some, **changes)
-    assert find_sanitized("appendix", tmp_path, other.defines) == other
-    assert find_sanitized("appendix", tmp_path) is None
+    assert find_sanitized("appendix_split_k", tmp_path, some) == sanitized(defines=some, **changes)
+    assert find_sanitized("appendix_split_k", tmp_path, other.defines) == other
+    assert find_sanitized("appendix_split_k", tmp_path) is None
     assert "defines" not in json.loads(write_sanitized(sanitized(), tmp_path).read_text())
     data = json.loads(path.read_text())
     for wrong, words in (([], "defines is a list"), (None, "defines is null"), ({"SPLIT": True}, "defines is wrong"),
                          ({"SPLIT": 4}, "under that name"), ({}, "under that name")):
         path.write_text(json.dumps(data | {"defines": wrong}))
         with pytest.raises(RecordError, match=words):
-            find_sanitized("appendix", tmp_path, some)
+            find_sanitized("appendix_split_k", tmp_path, some)
 
 
 @pytest.mark.parametrize(
@@ -561,7 +561,7 @@ def test_the_child_multiplies_with_a_variant(variant, count, monkeypatch, capsys
 
 
 def test_a_subject_is_found_by_its_name_or_its_rungs():
-    assert find_subjects("appendix") == SPLITS and find_subjects(SPLITS[1].name) == (SPLITS[1],)
+    assert find_subjects("appendix_split") == SPLITS and find_subjects(SPLITS[1].name) == (SPLITS[1],)
     assert find_subjects("7") == find_subjects("07_pipelining") == (Subject(find_rung(7)),)
     assert find_subjects("10") == find_subjects("10_clusters") == (Subject(find_rung(10)),)
     assert find_subjects("10_clusters+CLUSTER-4+TILE_N-192") == (TILES[2],) and VARIANTS == (*TILES, *SPLITS)
