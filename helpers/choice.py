@@ -3,24 +3,24 @@
 A tile of C is the work of a CTA, or with K split of a cluster. Small tiles make work for more SMs; large ones read less
 for each product. So the smallest tile is taken of which there are not more than SMs; then K is split as long as whole
 clusters have room. A C of one row of tiles gets the tile that makes the most CTAs. Where K is much longer than C is
-wide, the tile is large all the same. Where even the largest are more than SMs, rung 10 goes over them in rounds; if C
-has few rows, CTAs of the appendix follow one another.
-Each condition was found by measuring (docs/worklog.md, "the summit"), but for the rounds of clusters of four: more of
-them than those of two take would cost more than four save.
+wide, the tile is large all the same. Where even the largest are more than SMs, clusters go over them in rounds; if C has
+few rows, CTAs that divide K follow one another.
+What a round costs goes by its tiles. So of four kernels that work in rounds the one is taken whose rounds, times the
+elements of a tile, times what an element costs with it, are the least.
+Each condition and each factor was found by measuring (docs/worklog.md, "the summit").
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
 from helpers.models.machine import SECTOR_BYTES
-from helpers.rungs import BF16_BYTES, H200_SMS, Rung, find_rung, in_clusters_of_four, split_k
+from helpers.rungs import BF16_BYTES, H200_SMS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
 
 Tile = tuple[int, int, int]
 
 LAST = find_rung(10)
-FOUR, FOUR_DEFINES = in_clusters_of_four(LAST)
 # Rows and columns of a tile, and the stages of its ring.
 FEW_ROWS: tuple[Tile, ...] = ((64, 64, 8), (64, 128, 4), (64, 256, 3))
 NARROW, WIDE, WIDEST = (128, 64, 8), (128, 128, 6), (128, 256, 4)
@@ -49,6 +49,55 @@ class Choice:
     defines: dict[str, int] = field(default_factory=dict, hash=False)
 
 
+@dataclass(frozen=True)
+class InRounds:
+    """A kernel whose clusters go over the tiles of C in rounds.
+
+    cost: of an element of C, beside rung 10's. amid_sectors: only where rows of B begin amid sectors.
+    """
+
+    choice: Choice
+    cost: float
+    amid_sectors: bool = False
+
+    def total(self, m: int, n: int, sms: int) -> float:
+        """What an M x N result costs on a GPU of so many SMs, in elements of C that a CTA of rung 10 computes."""
+        rung = self.choice.rung
+        rows, columns, _ = rung.tile
+        clusters = rung.grid(m, n, sms)[0] // rung.cluster
+        return -(-prod(rung.tiles(m, n)) // clusters) * rows * columns * self.cost
+
+
+def _fitted(height: int) -> Choice:
+    rung, defines = fitted_tiles(height)
+    why = f"Tiles of {height} x 256 fill their rounds better than those of 256 x 256."
+    return Choice(rung, f"{height} x 256 in rounds", why, defines)
+
+
+_FOUR, _FOUR_DEFINES = in_clusters_of_four(LAST)
+# The first of equals is taken.
+IN_ROUNDS: tuple[InRounds, ...] = (
+    InRounds(
+        Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes."), 1.0
+    ),
+    InRounds(
+        Choice(replace(LAST, most_ctas=None), f"{LAST.name}, all SMs", "All SMs in place of 128 take a round less."), 1.03
+    ),
+    InRounds(_fitted(224), 1.06),
+    InRounds(_fitted(192), 1.06),
+    InRounds(
+        Choice(
+            _FOUR,
+            f"{LAST.name}, clusters of 4",
+            "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B.",
+            _FOUR_DEFINES,
+        ),
+        0.95,
+        amid_sectors=True,
+    ),
+)
+
+
 def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
     """The kernel for C = A @ B with A (m, k) and B (k, n) on a GPU of so many SMs.
 
@@ -65,10 +114,8 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
         return _split(DEEP, m, n, k, sms, "K is long and C is small")
     if tile := _smallest(ANY_ROWS, m, n, sms):
         return _split(tile, m, n, k, sms, "Large tiles would leave SMs idle")
-    if rows_begin_amid_sectors(n) and _rounds(FOUR, m, n, sms) <= _rounds(LAST, m, n, sms):
-        why = "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B."
-        return Choice(FOUR, f"{LAST.name}, clusters of 4", why, FOUR_DEFINES)
-    return Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes.")
+    fitting = [some for some in IN_ROUNDS if rows_begin_amid_sectors(n) or not some.amid_sectors]
+    return min(fitting, key=lambda some: some.total(m, n, sms)).choice
 
 
 def rows_begin_amid_sectors(columns: int) -> bool:
@@ -82,11 +129,6 @@ def room(split: int, sms: int) -> int:
     A cluster lies in one GPC, and GPCs have 16 or 18 SMs (`python -m helpers.cluster_room` asks the driver).
     """
     return sms // split if split <= 2 else sms * 10 // 11 // split
-
-
-def _rounds(rung: Rung, m: int, n: int, sms: int) -> int:
-    """How many tiles, one after the other, the clusters of a persistent rung compute at most."""
-    return -(-prod(rung.tiles(m, n)) // (rung.grid(m, n, sms)[0] // rung.cluster))
 
 
 def _tiles(tile: Tile, m: int, n: int) -> int:

@@ -60,7 +60,7 @@ class Rung:
     compute_capability: a rule, `'>=7.5'` or `'==9.0'`.
     maps: which of A, B and C the kernel gets as tensor maps.
     stages: steps along K that are in shared memory at once.
-    cluster: CTAs of a cluster, whose tiles lie one below the other in C.
+    cluster: CTAs of a cluster, whose tiles lie one below the other in C, or side by side where `abreast`.
     order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
     list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
     persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
@@ -91,6 +91,7 @@ class Rung:
     maps: Maps = Maps()
     stages: int = 1
     cluster: int = 1
+    abreast: bool = False
     order: str | None = None
     persistent: bool = False
     most_ctas: int | None = None
@@ -121,7 +122,8 @@ class Rung:
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Tiles of an M x N result along M and N; those of a cluster count as one."""
         rows, columns, _ = self.tile
-        return (-(-m // (rows * self.cluster)), -(-n // columns))
+        down, across = (1, self.cluster) if self.abreast else (self.cluster, 1)
+        return (-(-m // (rows * down)), -(-n // (columns * across)))
 
     def grid(self, m: int, n: int, sms: int = H200_SMS) -> tuple[int, ...]:
         """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row.
@@ -149,6 +151,11 @@ def _ring_bytes(tile: tuple[int, int, int], stages: int, barriers: int) -> int:
     """Shared memory for so many steps of A and B, and 8-byte mbarriers for each, in whole units of 16 bytes."""
     rows, columns, depth = tile
     return -(-stages * ((rows + columns) * depth * BF16_BYTES + 8 * barriers) // 16) * 16
+
+
+def _staging_bytes(box: Box) -> int:
+    """Shared memory for two boxes of C for each of two consumers."""
+    return 2 * 2 * box.columns * box.rows * BF16_BYTES
 
 
 RUNGS: tuple[Rung, ...] = (
@@ -274,7 +281,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(384,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2) + 2 * 2 * 64 * 64 * BF16_BYTES,
+        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2) + _staging_bytes(Box(64, 64)),
         compute_capability="==9.0",
         maps=ABC_MAPS,
         stages=4,
@@ -358,7 +365,45 @@ def split_k(
     return rung, defines if a_rows is None else defines | {"A_ROWS": a_rows}
 
 
-APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0],)   # what the file compiles to without defines
+def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
+    """The appendix's kernel whose clusters compute tiles of 192, 224 or 256 rows and 256 columns; its defines.
+
+    stages: 2 to 4. Raises ArgumentError for what the file does not compile with.
+    """
+    for name, value, known in (("height", height, (192, 224, 256)), ("stages", stages, range(2, 5))):
+        if not is_integer(value) or value not in known:
+            raise ArgumentError(f"{name} is {short(value)}: it must be one of {', '.join(map(str, known))}.")
+    tile = (height, 128, 64)
+    quarter = Box(64, height // 4)   # of A, and of C
+    defines = {"HEIGHT": height, "STAGES": stages}
+    rung = Rung(
+        number=len(RUNGS) + 2,
+        name="appendix_fitted_tiles",
+        title="Fitted tiles",
+        idea="tiles as tall as fill the last round",
+        tile=tile,
+        block=(384,),
+        multiples=TMA_MULTIPLES,
+        alignment=16,
+        shared_bytes=_ring_bytes(tile, stages, barriers=2) + _staging_bytes(quarter),
+        compute_capability="==9.0",
+        maps=Maps(A=quarter, B=Box(64, 64), C=quarter),
+        stages=stages,
+        cluster=2,
+        abreast=True,
+        order="grouped",
+        persistent=True,
+        dependent=True,
+        constants=dict(defines),
+        maker="fitted_tiles",
+        defaults={"HEIGHT": 224, "STAGES": 4},
+        base="10_clusters",
+    )
+    return rung, defines
+
+
+# What the files compile to without defines.
+APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0], fitted_tiles(224)[0])
 
 
 def base_of(rung: Rung) -> Rung | None:

@@ -144,7 +144,8 @@ __device__ __forceinline__ void release(Shared& shared, int stage, int thread) {
 
 // Counts this cluster in at a checkpoint, and waits until `expected` clusters have been counted at the one before. No
 // result hangs on it: it orders nothing (relaxed), and nobody waits for long. Returns false where others did not come,
-// since another launch has their SMs or counts here too: then this cluster goes on by itself.
+// since another launch has their SMs or counts here too: then this cluster goes on by itself. (Without MULTICAST it is
+// CTAs that count.)
 __device__ __forceinline__ bool keep_pace(int checkpoint, int expected, bool clears) {
     red_add_relaxed_gpu(&arrived[checkpoint % CHECKPOINTS], 1);
     int tries = 0;
@@ -211,9 +212,11 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         //    Every second tile walks K backwards: it begins with what the tile before has just left in L2.
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (thread == 0) {
-            bool backwards = false, keeps_pace = PACE && rank == 0;   // by MULTICAST the others go along with rank 0
-            int loaded = 0;                                           // steps
-            if (keeps_pace && first == 0) {
+            const int pacer = MULTICAST ? first : blockIdx.x;   // by MULTICAST the others go along with rank 0
+            constexpr int PACERS = MULTICAST ? 1 : CLUSTER;     // CTAs of a cluster that keep pace
+            bool backwards = false, keeps_pace = PACE && (!MULTICAST || rank == 0);
+            int loaded = 0;   // steps
+            if (keeps_pace && pacer == 0) {
                 for (int i = 0; i < CHECKPOINTS; ++i) st_relaxed_gpu(&arrived[i], 0);
             }
             for (int i = first; i < tiles; i += clusters, backwards = !backwards) {
@@ -239,7 +242,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                     if (keeps_pace && ++loaded % PACE_STEPS == 0) {
                         const int before = loaded - PACE_STEPS;   // some clusters may have no tile in the last round
                         const int expected = before ? min(clusters, tiles - (before - 1) / steps * clusters) : 0;
-                        keeps_pace = keep_pace(loaded / PACE_STEPS, expected, first == 0);
+                        keeps_pace = keep_pace(loaded / PACE_STEPS, PACERS * expected, pacer == 0);
                     }
                 }
             }

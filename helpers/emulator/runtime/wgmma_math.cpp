@@ -54,41 +54,52 @@ void transpose(float* to, const float* from, int columns) {
     }
 }
 
-// A block of D of kRows x (kVectors * kLanes) stays in registers while k runs.
 constexpr int kRows = 4;
 constexpr int kVectors = 64 / kLanes <= 4 ? 64 / kLanes : 2;
+constexpr int kLeast = 16;   // columns: what all shapes are multiples of
+static_assert(kLeast % kLanes == 0);
 
 struct LeftPanel {
     const float* values;
     int row_stride, k_stride;
 };
 
+// D's columns from `column` on, so many vectors of them. A block of kRows stays in registers while k runs.
+template <bool accumulate, int vectors>
+void multiply_columns(float* tile, int columns, int column, const LeftPanel& a, const float* b) {
+    for (int row = 0; row < kTileRows; row += kRows) {
+        Vector sum[kRows][vectors];
+        for (int i = 0; i < kRows; ++i) {
+            for (int v = 0; v < vectors; ++v) {
+                const float* from = tile + (row + i) * columns + column + v * kLanes;
+                sum[i][v] = accumulate ? *reinterpret_cast<const Vector*>(from) : Vector{};
+            }
+        }
+        for (int k = 0; k < int(kStepK); ++k) {
+            const float* b_row = b + k * columns + column;
+            const float* a_column = a.values + row * a.row_stride + k * a.k_stride;
+            for (int v = 0; v < vectors; ++v) {
+                const Vector right = *reinterpret_cast<const Vector*>(b_row + v * kLanes);
+                for (int i = 0; i < kRows; ++i) sum[i][v] += a_column[i * a.row_stride] * right;
+            }
+        }
+        for (int i = 0; i < kRows; ++i) {
+            for (int v = 0; v < vectors; ++v) {
+                *reinterpret_cast<Vector*>(tile + (row + i) * columns + column + v * kLanes) = sum[i][v];
+            }
+        }
+    }
+}
+
 template <bool accumulate>
 void multiply_panels(float* tile, int columns, const LeftPanel& a, const float* b) {
     constexpr int kWidth = kVectors * kLanes;
-    for (int column = 0; column < columns; column += kWidth) {
-        for (int row = 0; row < kTileRows; row += kRows) {
-            Vector sum[kRows][kVectors];
-            for (int i = 0; i < kRows; ++i) {
-                for (int v = 0; v < kVectors; ++v) {
-                    const float* from = tile + (row + i) * columns + column + v * kLanes;
-                    sum[i][v] = accumulate ? *reinterpret_cast<const Vector*>(from) : Vector{};
-                }
-            }
-            for (int k = 0; k < int(kStepK); ++k) {
-                const float* b_row = b + k * columns + column;
-                const float* a_column = a.values + row * a.row_stride + k * a.k_stride;
-                for (int v = 0; v < kVectors; ++v) {
-                    const Vector right = *reinterpret_cast<const Vector*>(b_row + v * kLanes);
-                    for (int i = 0; i < kRows; ++i) sum[i][v] += a_column[i * a.row_stride] * right;
-                }
-            }
-            for (int i = 0; i < kRows; ++i) {
-                for (int v = 0; v < kVectors; ++v) {
-                    *reinterpret_cast<Vector*>(tile + (row + i) * columns + column + v * kLanes) = sum[i][v];
-                }
-            }
-        }
+    int column = 0;
+    for (; column + kWidth <= columns; column += kWidth) {
+        multiply_columns<accumulate, kVectors>(tile, columns, column, a, b);
+    }
+    for (; column < columns; column += kLeast) {
+        multiply_columns<accumulate, kLeast / kLanes>(tile, columns, column, a, b);
     }
 }
 

@@ -25,6 +25,6 @@ void emulator_wgmma_fence(int line);
 void emulator_wgmma_commit_group(int line);
 void emulator_wgmma_wait_group(int pending, int line);
 
-// stmatrix: waits for the warp; then each lane writes its row, 16 bytes.
-void emulator_stmatrix(void* row, const uint32_t (&registers)[4], int line);
+// stmatrix: waits for the warp; then each lane that has a row of one of the matrices writes it, 16 bytes.
+void emulator_stmatrix(void* row, const uint32_t* registers, int matrices, bool transposed, int line);
 }

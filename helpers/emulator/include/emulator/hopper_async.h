@@ -109,7 +109,7 @@ EMULATOR_INLINE uint64_t wgmma_descriptor(const void* tile, uint32_t leading_byt
     return emulator_wgmma_descriptor(tile, leading_bytes, stride_bytes, uint32_t(swizzle), line);
 }
 
-// The four shapes below compute D = A * B + (accumulate ? D : 0), asynchronously: A is 64 x 16 and B 16 x N bf16 in
+// The five shapes below compute D = A * B + (accumulate ? D : 0), asynchronously: A is 64 x 16 and B 16 x N bf16 in
 // shared memory, D 64 x N fp32 in the registers of the warpgroup. Thread t holds, in d[4 * j + 2 * h + i], the element
 // in row 16 * (t / 32) + t % 32 / 4 + 8 * h and column 8 * j + t % 4 * 2 + i.
 
@@ -129,6 +129,12 @@ EMULATOR_INLINE void wgmma_m64n128k16(float (&d)[64], uint64_t a, uint64_t b, bo
 template <Major A_MAJOR, Major B_MAJOR>
 EMULATOR_INLINE void wgmma_m64n192k16(float (&d)[96], uint64_t a, uint64_t b, bool accumulate, EMULATOR_LINE) {
     emulator_wgmma(d, 192, int(A_MAJOR), int(B_MAJOR), a, b, accumulate, line);
+}
+
+// PTX: wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16
+template <Major A_MAJOR, Major B_MAJOR>
+EMULATOR_INLINE void wgmma_m64n224k16(float (&d)[112], uint64_t a, uint64_t b, bool accumulate, EMULATOR_LINE) {
+    emulator_wgmma(d, 224, int(A_MAJOR), int(B_MAJOR), a, b, accumulate, line);
 }
 
 // PTX: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
@@ -164,5 +170,14 @@ EMULATOR_INLINE void wgmma_fence_operand(float (&)[N]) {}
 // PTX: stmatrix.sync.aligned.m8n8.x4.shared.b16
 EMULATOR_INLINE void stmatrix_x4(void* row, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3, EMULATOR_LINE) {
     const uint32_t registers[4] = {r0, r1, r2, r3};
-    emulator_stmatrix(row, registers, line);
+    emulator_stmatrix(row, registers, 4, false, line);
+}
+
+// Stores two 8 x 8 matrices of 16-bit elements, transposed. Lane l below 16 gives the address of row l % 8 of matrix
+// l / 8 (16 bytes, 16 byte aligned); register i of lane l holds the elements in column l / 4, rows l % 4 * 2 and the
+// next, of matrix i.
+// PTX: stmatrix.sync.aligned.m8n8.x2.trans.shared.b16
+EMULATOR_INLINE void stmatrix_x2_trans(void* row, uint32_t r0, uint32_t r1, EMULATOR_LINE) {
+    const uint32_t registers[2] = {r0, r1};
+    emulator_stmatrix(row, registers, 2, true, line);
 }
