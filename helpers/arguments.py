@@ -141,7 +141,8 @@ def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
     if rung.split is not None:
         most_n = MAX_GRID[1] * columns
     else:
-        most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * columns
+        listed = columns * (rung.cluster if rung.abreast else 1)   # of an entry of the list of tiles
+        most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * listed
     limits = (min(MAX_GRID[1] * rows, INT32_MAX - rows), most_n, INT32_MAX - depth)
     for (axis, words, size), limit in zip(axes, limits, strict=True):
         if size > limit:

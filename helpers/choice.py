@@ -71,7 +71,7 @@ class InRounds:
 def _fitted(height: int) -> Choice:
     rung, defines = fitted_tiles(height)
     why = f"Tiles of {height} x 256 fill their rounds better than those of 256 x 256."
-    return Choice(rung, f"{height} x 256 in rounds", why, defines)
+    return Choice(rung, f"{height} x 256, fitted", why, defines)
 
 
 _FOUR, _FOUR_DEFINES = in_clusters_of_four(LAST)

@@ -84,6 +84,7 @@ GROUPS = {
     "llama-8b": "Llama-3 8B",
     "llama-70b": "Llama-3 70B",
     "squares": "Squares",
+    "between": "Between powers of two",
     "long": "Tall, wide and deep",
     "ragged": "Ragged",
 }
@@ -101,6 +102,7 @@ SHAPES: tuple[Shape, ...] = (
     *_projections("llama-8b", LLAMA_8B),
     *_projections("llama-70b", LLAMA_70B),
     *(Shape("squares", f"square {n:,}", n, n, n) for n in (512, 1024, 2048, 4096, 8192, 16384)),
+    *(Shape("between", f"square {n:,}", n, n, n) for n in (2560, 3000, 3072, 3584, 4608, 5120)),
     Shape("long", "tall", 65536, 1024, 1024),
     Shape("long", "wide", 1024, 65536, 1024),
     Shape("long", "deep", 4096, 4096, 65536),
