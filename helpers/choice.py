@@ -3,10 +3,10 @@
 A tile of C is the work of a CTA, or with K split of a cluster. Small tiles make work for more SMs; large ones read less
 for each product. So the smallest tile is taken of which there are not more than SMs; then K is split as long as whole
 clusters have room. A C of one row of tiles gets the tile that makes the most CTAs. Where K is much longer than C is
-wide, the tile is large all the same. Where even the largest are more than SMs, clusters go over them in rounds; if C has
-few rows, CTAs that divide K follow one another.
-What a round costs goes by its tiles. So of four kernels that work in rounds the one is taken whose rounds, times the
-elements of a tile, times what an element costs with it, are the least.
+wide, the tile is large all the same. Where even the largest are more than SMs, clusters go over them in rounds; if C
+has few rows, CTAs that divide K follow one another.
+A round costs as much as its tile is large. So of the kernels that work in rounds the one is taken whose rounds, times
+the elements of a tile, times what an element costs with this kernel, are the least.
 Each condition and each factor was found by measuring (docs/worklog.md, "the summit").
 """
 
@@ -51,14 +51,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class InRounds:
-    """A kernel whose clusters go over the tiles of C in rounds.
-
-    cost: of an element of C, beside rung 10's. amid_sectors: only where rows of B begin amid sectors.
-    """
+    """A kernel whose clusters go over the tiles of C in rounds. cost: of an element of C, beside rung 10's."""
 
     choice: Choice
     cost: float
-    amid_sectors: bool = False
 
     def total(self, m: int, n: int, sms: int) -> float:
         """What an M x N result costs on a GPU of so many SMs, in elements of C that a CTA of rung 10 computes."""
@@ -68,34 +64,30 @@ class InRounds:
         return -(-prod(rung.tiles(m, n)) // clusters) * rows * columns * self.cost
 
 
-def _fitted(height: int) -> Choice:
+def _in_rounds(rung: Rung, name: str, why: str, cost: float, defines: dict[str, int] | None = None) -> InRounds:
+    return InRounds(Choice(rung, name, why, defines or {}), cost)
+
+
+def _fitted(height: int) -> InRounds:
     rung, defines = fitted_tiles(height)
     why = f"Tiles of {height} x 256 fill their rounds better than those of 256 x 256."
-    return Choice(rung, f"{height} x 256, fitted", why, defines)
+    return _in_rounds(rung, f"{height} x 256, fitted", why, 1.06, defines)
 
 
-_FOUR, _FOUR_DEFINES = in_clusters_of_four(LAST)
-# The first of equals is taken.
-IN_ROUNDS: tuple[InRounds, ...] = (
-    InRounds(
-        Choice(LAST, LAST.name, "C has tiles enough for all SMs, and large ones in clusters read the fewest bytes."), 1.0
-    ),
-    InRounds(
-        Choice(replace(LAST, most_ctas=None), f"{LAST.name}, all SMs", "All SMs in place of 128 take a round less."), 1.03
-    ),
-    InRounds(_fitted(224), 1.06),
-    InRounds(_fitted(192), 1.06),
-    InRounds(
-        Choice(
-            _FOUR,
-            f"{LAST.name}, clusters of 4",
-            "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B.",
-            _FOUR_DEFINES,
-        ),
-        0.95,
-        amid_sectors=True,
-    ),
+def _four() -> InRounds:
+    rung, defines = in_clusters_of_four(LAST)
+    why = "Rows of B begin amid sectors, which makes them slow to load, so four CTAs share each part of B."
+    return _in_rounds(rung, f"{LAST.name}, clusters of 4", why, 0.95, defines)
+
+
+_ON_ALL = replace(LAST, most_ctas=None)
+ANY_SECTORS: tuple[InRounds, ...] = (   # the first of equals is taken
+    _in_rounds(LAST, LAST.name, "C has tiles enough for all SMs; large ones in clusters read the fewest bytes.", 1.0),
+    _in_rounds(_ON_ALL, f"{LAST.name}, all SMs", "On all SMs in place of 128 the tiles take a round less.", 1.03),
+    _fitted(224),
+    _fitted(192),
 )
+AMID_SECTORS: tuple[InRounds, ...] = (*ANY_SECTORS, _four())   # four CTAs share what is slow to load
 
 
 def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
@@ -114,8 +106,8 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
         return _split(DEEP, m, n, k, sms, "K is long and C is small")
     if tile := _smallest(ANY_ROWS, m, n, sms):
         return _split(tile, m, n, k, sms, "Large tiles would leave SMs idle")
-    fitting = [some for some in IN_ROUNDS if rows_begin_amid_sectors(n) or not some.amid_sectors]
-    return min(fitting, key=lambda some: some.total(m, n, sms)).choice
+    kernels = AMID_SECTORS if rows_begin_amid_sectors(n) else ANY_SECTORS
+    return min(kernels, key=lambda some: some.total(m, n, sms)).choice
 
 
 def rows_begin_amid_sectors(columns: int) -> bool:

@@ -8,8 +8,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from helpers.arguments import check_launch, check_sizes
-from helpers.choice import IN_ROUNDS as IN_ROUNDS_CHOICES
-from helpers.choice import choose, room
+from helpers.choice import AMID_SECTORS, choose, room
 from helpers.errors import ArgumentError
 from helpers.kernel import load
 from helpers.matmul import matmul
@@ -184,7 +183,7 @@ def test_the_rounds_that_cost_least_are_taken(size, expected):
 
 def test_what_rounds_cost_is_their_tiles_times_what_an_element_costs():
     """Reckoned by hand for 4,224 x 4,352: 17 x 17 tiles of 256, 19 x 17 of 224, 22 x 17 of 192, 9 x 17 of 512 rows."""
-    costs = {some.choice.name: some.total(4224, 4352, 132) for some in IN_ROUNDS_CHOICES}
+    costs = {some.choice.name: some.total(4224, 4352, 132) for some in AMID_SECTORS}
     assert costs == pytest.approx({
         "10_clusters": 5 * 128 * 256,
         "10_clusters, all SMs": 5 * 128 * 256 * 1.03,
