@@ -65,7 +65,7 @@ def test_mutants_are_what_their_names_say():
         ("__shfl_sync 1: removed", "__shfl_sync(~0u, threadIdx.x / 128, 0)", "(threadIdx.x / 128)"),
         ("wgmma_wait_group 1: N + 1", "wgmma_wait_group<1>()", "wgmma_wait_group<(1) + 1>()"),
         ("mbarrier_wait_cluster 1: mbarrier_wait in its place", "mbarrier_wait_cluster(&", "mbarrier_wait(&"),
-        ("wgmma 1: accumulate negated", "accumulate || k > 0)", "!(accumulate || k > 0))"),
+        ("wgmma_m64n256k16 1: accumulate negated", "accumulate || k > 0)", "!(accumulate || k > 0))"),
         ("cp_async_bulk_tensor_store 1: map = &A_map", "store(&C_map,", "store(&A_map,"),
         ("barrier_sync 1: id, 1 -> 2 at 1", "(1 + consumer, 128);                       //",
          "(2 + consumer, 128);                       //"),

@@ -1,7 +1,6 @@
 """The rungs as data agree with their kernel files, and are found by any of their names."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,8 +22,9 @@ from helpers.rungs import (
     Rung,
     base_of,
     find_rung,
+    fitted_tiles,
+    in_clusters_of_four,
     split_k,
-    with_tiles,
 )
 from helpers.tensor_map import UNIT, tensor_map
 from helpers.tile_order import ORDERS
@@ -106,7 +106,7 @@ def test_boxes_stages_and_shared_memory_fit_together(rung: Rung):
     assert not rung.shared_bytes or rung.shared_bytes >= rung.stages * loaded
 
 
-def constants_agree(rung: Rung, folder: Path, defines: Mapping[str, int] | None = None) -> None:
+def constants_agree(rung: Rung, folder: Path) -> None:
     """Compiles the kernel with assertions that its constants are the rung's; the compiler names the one that is not."""
     source = rung.path.read_text(encoding="utf-8")
     rows, columns, depth = rung.tile
@@ -118,7 +118,7 @@ def constants_agree(rung: Rung, folder: Path, defines: Mapping[str, int] | None 
         assert rung.shared_bytes == 0 and rung.stages == 1
     path = folder / rung.path.name
     path.write_text(source + "".join(f"static_assert({name} == {value});\n" for name, value in wanted.items()))
-    compile_cubin(path, defines)
+    compile_cubin(path)
 
 
 @pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.number >= 3], ids=lambda rung: rung.name)
@@ -261,60 +261,72 @@ def test_defaults_are_those_of_the_file(rung):
                                                        for name in rung.constants}.items()
 
 
-TILES = [({}, 128), ({"cluster": 4}, 120), ({"columns": 192}, 132), ({"columns": 192, "cluster": 4}, 120)]
-tiles = pytest.mark.parametrize(("chosen", "ctas"), TILES, ids=str)
+def test_clusters_of_four_are_launched_as_they_are_compiled():
+    four, defines = in_clusters_of_four(find_rung(10))
+    assert (four.cluster, four.grid(8192, 8192), four.constants) == (4, (120,), defines)
+    assert load(four, "emulator", defines=defines).rung is four
+    for rung, wrong in ((find_rung(10), defines), (four, {})):
+        with pytest.raises(ArgumentError, match=r"give both from one call, rung, defines = in_clusters_of_four\("):
+            load(rung, "emulator", defines=wrong)
 
 
-@tiles
-def test_other_tiles_of_rung_10_are_launched_as_they_are_compiled(chosen, ctas, tmp_path, monkeypatch):
+def test_clusters_of_four_are_made_of_rung_10_alone():
+    assert in_clusters_of_four() == in_clusters_of_four("10") == in_clusters_of_four(find_rung(10))
+    for other in (9, find_rung(1), "appendix_split_k"):
+        with pytest.raises(ArgumentError, match="rung is .*, whose file has no clusters of four: give 10."):
+            in_clusters_of_four(other)
+
+
+FITTED = [(192, 4), (224, 2), (224, 4), (256, 3), (256, 4)]
+fitted = pytest.mark.parametrize("variant", FITTED, ids=str)
+
+
+@fitted
+def test_fitted_tiles_are_what_their_file_says(variant, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "cache"))
-    made, defines = with_tiles(10, **chosen)
-    wanted = {"columns": 256, "cluster": 2} | chosen
-    assert (made.tile, made.cluster) == ((128, wanted["columns"], 64), wanted["cluster"])
-    assert made.constants == {"CLUSTER": made.cluster, "TILE_N": made.tile[1]} == {**find_rung(10).defaults, **defines}
-    assert len(defines) == len(chosen) and made.grid(8192, 8192) == (ctas,)
-    assert made.grid(1, 8) == (made.cluster,) and made.grid(128 * made.cluster, 200) == (
-        made.cluster * (1 if made.tile[1] == 256 else 2),
-    )
-    constants_agree(made, tmp_path, defines)
-    assert (made == find_rung(10)) == (not chosen)
+    height, stages = variant
+    rung, defines = fitted_tiles(*variant)
+    assert rung.shared_bytes <= MAX_SHARED_BYTES and rung.constants == defines and rung.tile == (height, 128, 64)
+    rows, columns, depth = rung.tile
+    wanted = {"HEIGHT": rows, "BN": columns, "BK": depth, "STAGES": rung.stages, "CLUSTER": rung.cluster,
+              "THREADS": rung.block[0], "sizeof(Shared)": rung.shared_bytes, "BLOCK_ROWS": rung.maps.A.rows}
+    path = tmp_path / rung.path.name
+    source = rung.path.read_text(encoding="utf-8")
+    path.write_text(source + "".join(f"static_assert({name} == {value});\n" for name, value in wanted.items()))
+    compile_cubin(path, defines)
+    assert rung.stages == stages and rung.maps.C == rung.maps.A
+    assert rung.tiles(height + 1, 256) == (2, 1) and rung.tiles(height, 264) == (1, 2)   # of clusters, side by side
+    assert rung.grid(1, 8) == (2,) and rung.grid(height + 1, 264) == (8,) and rung.grid(8192, 8192) == (132,)
 
 
-@tiles
-def test_other_tiles_of_rung_10_are_loaded_with_their_defines_alone(chosen, ctas):
-    made, defines = with_tiles(10, **chosen)
-    assert load(made, "emulator", defines=defines).rung is made
-    for other, _ in TILES:
-        rung, needed = with_tiles(10, **other)
-        if needed != defines:
-            with pytest.raises(ArgumentError, match=r"give both from one call, rung, defines = with_tiles\("):
-                load(rung, "emulator", defines=defines)
+@fitted
+def test_fitted_tiles_are_loaded_with_their_defines_alone(variant):
+    rung, defines = fitted_tiles(*variant)
+    assert load(rung, "emulator", defines=defines).rung is rung
+    for other in FITTED:
+        if other != variant:
+            with pytest.raises(ArgumentError, match=r"give both from one call, rung, defines = fitted_tiles\("):
+                load(fitted_tiles(*other)[0], "emulator", defines=defines)
 
 
 @pytest.mark.parametrize(
-    ("chosen", "problem"),
+    ("arguments", "problem"),
     [
-        ({"columns": 128}, "columns is 128: it must be one of 192, 256."),
-        ({"columns": "192"}, "columns is '192': it must be one of 192, 256."),
-        ({"columns": [192]}, "columns is [192]: it must be one of 192, 256."),
-        ({"cluster": 1}, "cluster is 1: it must be one of 2, 4."),
-        ({"cluster": 4.0}, "cluster is 4.0: it must be one of 2, 4."),
-        ({"cluster": True}, "cluster is True: it must be one of 2, 4."),
-        ({"columns": 10**4000}, "columns is 1000"),
+        ((128,), "height is 128: it must be one of 192, 224, 256."),
+        (("192",), "height is '192': it must be one of 192, 224, 256."),
+        (([192],), "height is [192]: it must be one of 192, 224, 256."),
+        ((224.0,), "height is 224.0: it must be one of 192, 224, 256."),
+        ((10**4000,), "height is 1000"),
+        ((224, 1), "stages is 1: it must be one of 2, 3, 4."),
+        ((224, 5), "stages is 5: it must be one of 2, 3, 4."),
+        ((224, True), "stages is True: it must be one of 2, 3, 4."),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_tiles_that_rung_10_does_not_have_are_refused(chosen, problem):
+def test_fitted_tiles_that_the_file_does_not_have_are_refused(arguments, problem):
     with pytest.raises(ArgumentError) as caught:
-        with_tiles(10, **chosen)
+        fitted_tiles(*arguments)
     assert str(caught.value).startswith(problem) and len(str(caught.value)) < 200
-
-
-def test_other_tiles_are_made_of_rung_10_alone():
-    assert with_tiles() == with_tiles("10") == with_tiles(with_tiles(10, columns=192, cluster=4)[0])
-    for other in (9, find_rung(1), "appendix_split_k"):
-        with pytest.raises(ArgumentError, match=r"^rung is .*, whose file has one tile only: give 10\.$"):
-            with_tiles(other)
 
 
 def test_the_appendix_is_found_by_name():

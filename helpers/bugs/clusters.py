@@ -20,7 +20,7 @@ _FENCE = "fence_proxy_async();               //"
 _ARRIVED = "        barrier_cluster_arrive();   // all that came from the peer"
 _TILES = "        Finished finished;\n"
 _TRIES, _LIMIT = "< expected && tries < PACE_TRIES) ++tries;", " && tries < PACE_TRIES"
-_EXPECTED = "before ? min(clusters, tiles - (before - 1) / steps * clusters) : 0;"
+_EXPECTED = "min(clusters, tiles - (before - 1) / steps * clusters) : 0;"
 
 # One tile of a cluster, five steps: each of the two stages is used again.
 _clusters = partial(Bug, rung=10, size=(256, 256, 320), defines={"STAGES": 2}, sms=2)
@@ -194,7 +194,7 @@ BUGS: tuple[Bug, ...] = (
         edits=(
             (_TRIES, _TRIES.replace(_LIMIT, "")),
             ("return tries < PACE_TRIES;", "return true;"),
-            (_EXPECTED, "before ? clusters : 0;"),
+            (_EXPECTED, "clusters : 0;"),
         ),
     ),
     _clusters(

@@ -61,7 +61,7 @@ HARMLESS: tuple[Harmless, ...] = (
     ),
     Harmless(
         (10,),
-        ("wgmma 1: accumulate, 0 -> 1 at 19",),
+        ("wgmma_m64n256k16 1: accumulate, 0 -> 1 at 19",),
         "k is a multiple of 16: it is above 1 where it is above 0.",
     ),
     Harmless(

@@ -9,7 +9,7 @@ from helpers.cache import cache_directory
 from helpers.errors import ArgumentError, CompileError
 from helpers.kernel import emulate
 from helpers.mutants.mutate import Mutant
-from helpers.rungs import Rung, split_k, with_tiles
+from helpers.rungs import Rung, fitted_tiles, split_k
 from helpers.variants import save_text
 
 NOT_COMPILED, NOT_LAUNCHED, WRONG, SURVIVES = "does not compile", "is not launched", "wrong result", "survives"
@@ -29,24 +29,22 @@ class Setting:
     rung: Rung | None = None
 
 
-_RING = {"STAGES": 2}
-
-
 def _split(size: tuple[int, int, int], *variant: int) -> Setting:
-    """A launch of a variant of the appendix."""
+    """A launch of a variant of appendix_split_k."""
     rung, defines = split_k(*variant)
     return Setting(size, defines, rung=rung)
 
 
-def _narrow(size: tuple[int, int, int], cluster: int) -> Setting:
-    """A launch of rung 10 with tiles of 192 columns, all of them for one cluster of so many CTAs, and two stages."""
-    rung, defines = with_tiles(10, columns=192, cluster=cluster)
-    return Setting(size, {**_RING, **defines}, cluster, rung)
+def _fitted(size: tuple[int, int, int], height: int) -> Setting:
+    """A launch of appendix_fitted_tiles with tiles of so many rows and two stages, all for one cluster of two CTAs."""
+    rung, defines = fitted_tiles(height, stages=2)
+    return Setting(size, defines, 2, rung)
 
 
 # One tile whose ring is walked round several times, under all schedules; then, under two of them, several tiles that
 # the ends of the matrices cut off, and the parts of the kernel that other defines switch on. Two stages, so that a step
 # too early or too late meets another one.
+_RING = {"STAGES": 2}
 SETTINGS: Mapping[int | str, Sequence[Setting]] = {
     5: (Setting((128, 256, 320)), Setting((136, 264, 328))),
     6: (Setting((128, 128, 320)), Setting((136, 136, 328))),
@@ -61,8 +59,6 @@ SETTINGS: Mapping[int | str, Sequence[Setting]] = {
         Setting((264, 264, 328), {**_RING, "OVERLAP": 0}, 2),
         Setting((264, 264, 328), {**_RING, "RELEASE": 1}, 2),
         Setting((520, 264, 1352), _RING, 2),   # six tiles of 22 steps for one cluster: it comes to each checkpoint
-        _narrow((264, 200, 328), 2),   # of three boxes of B, one CTA fetches two and the other one
-        _narrow((520, 200, 328), 4),   # and of four CTAs one none
     ),
     # Parts of three and four steps; both consumers, cut off; few rows; each width of wgmma; and no split.
     "appendix_split_k": (
@@ -72,6 +68,14 @@ SETTINGS: Mapping[int | str, Sequence[Setting]] = {
         _split((64, 192, 320), 64, 192, 2, 2),
         _split((64, 256, 320), 64, 256, 2, 2),
         _split((72, 72, 328), 64, 64, 2, 1),
+    ),
+    # Two tiles; four that are cut off, of three steps, which are fewer than the parts of a store; four of the tallest;
+    # and six of 22 steps: with one of them for each width of wgmma, and all for one cluster.
+    "appendix_fitted_tiles": (
+        _fitted((448, 256, 328), 224),
+        _fitted((200, 264, 136), 192),
+        _fitted((264, 264, 328), 256),
+        _fitted((456, 264, 1352), 224),
     ),
 }
 
