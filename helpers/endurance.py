@@ -2,9 +2,9 @@
 
     python -m helpers.endurance                          on a GPU: rungs 4 to 10, 60 shapes and 10,000 launches each
     python -m helpers.endurance --rungs 10 --shapes 500
-    python -m helpers.endurance --rungs 10_clusters+TILE_N-192 appendix_split_k     a variant of rung 10, the appendix's
+    python -m helpers.endurance --rungs 10_clusters+CLUSTER-4 appendix_split_k     a variant of rung 10, an appendix's
 
-A variant has the name of its record; `helpers.subjects` lists them, and the appendix stands for all of its own.
+A variant has the name of its record; `helpers.subjects` lists them, and an appendix stands for all of its own.
 The launches of a shape take two pairs of matrices in turn, on two streams at once, and each writes over a C that holds
 a NaN which no computation makes. Every rung sums in a fixed order, so equal inputs give equal bits; what hangs, reads
 a tile too early or leaves something of the launch before shows here.
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(prog="python -m helpers.endurance", description="Many shapes and many launches of each kernel.")
     parser.add_argument(
         "--rungs", nargs="+", default=[rung.name for rung in RUNGS if rung.number >= FIRST_RUNG], metavar="RUNG",
-        help="or a variant, such as 10_clusters+TILE_N-192; default: rungs 4 to 10",
+        help="or a variant, such as 10_clusters+CLUSTER-4; default: rungs 4 to 10",
     )
     parser.add_argument("--shapes", type=int, default=SHAPES, help=f"of each, default {SHAPES}")
     parser.add_argument("--launches", type=int, default=LAUNCHES, help=f"of each, default {LAUNCHES:,}")

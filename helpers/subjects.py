@@ -1,11 +1,11 @@
-"""What compute-sanitizer and the long runs watch: the rungs, other tiles of the last one, variants of the appendix."""
+"""What compute-sanitizer and the long runs watch: the rungs, the last one's other clusters, the appendices."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from helpers.errors import ArgumentError
 from helpers.records import file_name
-from helpers.rungs import RUNGS, Rung, find_rung, split_k, with_tiles
+from helpers.rungs import RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
 from helpers.words import short
 
 
@@ -27,11 +27,8 @@ class Subject:
         return bool(self.defines)
 
 
-TILES: tuple[Subject, ...] = tuple(
-    Subject(*with_tiles(10, columns=columns, cluster=cluster)) for columns, cluster in ((256, 4), (192, 2), (192, 4))
-)
-# Of the appendix each two of the tile's rows, its columns (the fewest and the most), the parts of K and the rows of A
-# meet in one.
+CLUSTERS: tuple[Subject, ...] = (Subject(*in_clusters_of_four(10)),)
+# Each two of the tile's rows, its columns (the fewest and the most), the parts of K and the rows of A meet in one.
 SPLITS: tuple[Subject, ...] = tuple(
     Subject(*split_k(rows, columns, stages, split, a_rows))
     for rows, columns, stages, split, a_rows in (
@@ -43,14 +40,15 @@ SPLITS: tuple[Subject, ...] = tuple(
         (128, 64, 8, 8, 16),
     )
 )
-VARIANTS: tuple[Subject, ...] = (*TILES, *SPLITS)
+FITTED: tuple[Subject, ...] = tuple(Subject(*fitted_tiles(height)) for height in (192, 224, 256))
+VARIANTS: tuple[Subject, ...] = (*CLUSTERS, *SPLITS, *FITTED)
 SUBJECTS: tuple[Subject, ...] = (*map(Subject, RUNGS), *VARIANTS)
 
 
 def find_subjects(name: str) -> tuple[Subject, ...]:
-    """The subject of that name, such as `"10_clusters+TILE_N-192"`, or a rung by its number, its name or a prefix.
+    """The subject of that name, such as `"10_clusters+CLUSTER-4"`, or a rung by its number, its name or a prefix.
 
-    That is the rung as it is; of appendix_split_k, which is made for a shape, all variants.
+    That is the rung as it is; of an appendix, which is made for a shape, all variants.
     Raises ArgumentError if there is none, or if several rungs answer to it.
     """
     named = tuple(subject for subject in SUBJECTS if subject.name == name)

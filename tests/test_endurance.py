@@ -5,10 +5,10 @@ import pytest
 from helpers import endurance
 from helpers.kernel import load
 from helpers.rungs import RUNGS, find_rung
-from helpers.subjects import SPLITS, TILES, VARIANTS, Subject
+from helpers.subjects import CLUSTERS, FITTED, SPLITS, VARIANTS, Subject
 from helpers.variants import variant
 
-TRIED = [*RUNGS[3:], *(tile.rung for tile in TILES)]
+TRIED = [*RUNGS[3:], *(variant.rung for variant in (*CLUSTERS, *FITTED))]
 
 
 @pytest.mark.parametrize("rung", TRIED, ids=lambda rung: f"{rung.name} {rung.constants}")
@@ -77,12 +77,13 @@ def test_what_is_no_rung_is_refused_before_another_one_runs(monkeypatch, capsys)
 def test_variants_are_loaded_by_their_names_each_once(monkeypatch, capsys):
     loaded = []
     monkeypatch.setattr(endurance, "problems", lambda kernel, *_: loaded.append(kernel) or ["", "bad"])
-    names = ["10", TILES[1].name, "10_clusters", TILES[1].name, "appendix_split_k", SPLITS[2].name]
+    names = ["10", CLUSTERS[0].name, "10_clusters", CLUSTERS[0].name, "appendix_split_k", SPLITS[2].name]
     assert endurance.main(["--rungs", *names, "--backend", "emulator"]) == 1
-    wanted = (Subject(find_rung(10)), TILES[1], *SPLITS)
+    wanted = (Subject(find_rung(10)), *CLUSTERS, *SPLITS)
     assert [(kernel.rung, kernel.defines) for kernel in loaded] == [(item.rung, dict(item.defines)) for item in wanted]
     said = capsys.readouterr().out.splitlines()
-    assert said[:3:2] == ["bad", f"{TILES[1].name}: bad"] and said[3].startswith(f"{TILES[1].name}, <Kernel 10_clus")
+    assert said[:3:2] == ["bad", f"{CLUSTERS[0].name}: bad"]
+    assert said[3].startswith("10_clusters+CLUSTER-4, <Kernel 10_clusters.matmul on emulator>: 60 shapes")
     assert endurance.main(["--rungs", *(subject.name for subject in VARIANTS), "--backend", "emulator"]) == 1
     assert len(loaded) == len(wanted) + len(VARIANTS)
 
@@ -92,16 +93,16 @@ def test_rungs_4_to_10_are_tried_by_default_and_variants_that_nobody_watches_nev
     monkeypatch.setattr(endurance, "problems", lambda kernel, *_: loaded.append(kernel.rung.number) or [])
     assert endurance.main(["--backend", "emulator"]) == 0 and loaded == [4, 5, 6, 7, 8, 9, 10]
     capsys.readouterr()
-    assert endurance.main(["--rungs", "10_clusters+TILE_N-128", "--backend", "emulator"]) == 1
+    assert endurance.main(["--rungs", "10_clusters+CLUSTER-3", "--backend", "emulator"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("'10_clusters+TILE_N-128' is no variant that is watched: give one of 10_clusters, 10_cl")
+    assert said.startswith("'10_clusters+CLUSTER-3' is no variant that is watched: give one of 10_clusters, 10_cl")
 
 
 @pytest.mark.compiler
 def test_a_variant_is_launched_as_it_is_compiled(capsys):
-    names = [TILES[2].name, SPLITS[-1].name]
+    names = [CLUSTERS[0].name, SPLITS[-1].name, FITTED[1].name]
     assert endurance.main(["--rungs", *names, "--shapes", "2", "--launches", "4", "--backend", "emulator"]) == 0
-    assert capsys.readouterr().out.count("2 shapes, 4 launches, 0 bad") == 2
+    assert capsys.readouterr().out.count("2 shapes, 4 launches, 0 bad") == 3
 
 
 @pytest.mark.parametrize("option", ["--shapes", "--launches"])

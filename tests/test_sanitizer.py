@@ -31,7 +31,7 @@ from helpers.sanitizer.record import (
     write_planted,
     write_sanitized,
 )
-from helpers.subjects import SPLITS, SUBJECTS, TILES, VARIANTS, Subject, find_subjects
+from helpers.subjects import CLUSTERS, FITTED, SPLITS, SUBJECTS, VARIANTS, Subject, find_subjects
 from helpers.variants import replace_in
 from helpers.verify import checked_size
 
@@ -492,7 +492,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(arguments, capsys):
 
 
 def test_the_shapes_have_edges_and_use_every_stage_again():
-    for rung in (*RUNGS, *(tile.rung for tile in TILES)):
+    for rung in (*RUNGS, *(variant.rung for variant in (*CLUSTERS, *FITTED))):
         rows, columns, depth = rung.tile
         smallest, whole, ragged = child.shapes(rung)
         assert smallest == rung.multiples and whole[2] >= (rung.stages + 1) * depth
@@ -506,7 +506,7 @@ def test_the_shapes_have_edges_and_use_every_stage_again():
 
 def test_clusters_that_keep_pace_come_to_a_checkpoint_where_they_wait():
     paced = [subject for subject in SUBJECTS if child.pace_steps(subject.rung)]
-    assert {subject.rung.name for subject in paced} == {"10_clusters"}
+    assert {subject.rung.name for subject in paced} == {"10_clusters", "appendix_fitted_tiles"}
     for subject in paced:
         _, _, (m, n, k) = child.shapes(subject.rung)
         m_tiles, n_tiles = subject.rung.tiles(m, n)
@@ -552,7 +552,7 @@ def on_emulator(monkeypatch):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize(("variant", "count"), [(SPLITS[-1], 4), (TILES[-1], 3)], ids=["appendix", "rung 10"])
+@pytest.mark.parametrize(("variant", "count"), [(SPLITS[-1], 4), (CLUSTERS[0], 3), (FITTED[1], 3)], ids=str)
 def test_the_child_multiplies_with_a_variant(variant, count, monkeypatch, capsys):
     on_emulator(monkeypatch)
     assert child.main([variant.name]) == 0
@@ -564,14 +564,15 @@ def test_a_subject_is_found_by_its_name_or_its_rungs():
     assert find_subjects("appendix_split") == SPLITS and find_subjects(SPLITS[1].name) == (SPLITS[1],)
     assert find_subjects("7") == find_subjects("07_pipelining") == (Subject(find_rung(7)),)
     assert find_subjects("10") == find_subjects("10_clusters") == (Subject(find_rung(10)),)
-    assert find_subjects("10_clusters+CLUSTER-4+TILE_N-192") == (TILES[2],) and VARIANTS == (*TILES, *SPLITS)
+    assert find_subjects("10_clusters+CLUSTER-4") == CLUSTERS and VARIANTS == (*CLUSTERS, *SPLITS, *FITTED)
+    assert find_subjects("appendix_fitted") == FITTED
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS) == len(RUNGS) + len(VARIANTS)
     with pytest.raises(ArgumentError, match="rung '11' is not a rung"):
         find_subjects("11")
-    known = "10_clusters, 10_clusters+CLUSTER-4, 10_clusters+TILE_N-192, 10_clusters+CLUSTER-4+TILE_N-192"
     with pytest.raises(ArgumentError) as caught:
-        find_subjects("10+TILE_N-193")
-    assert str(caught.value) == f"'10+TILE_N-193' is no variant that is watched: give one of {known}."
+        find_subjects("10+CLUSTER-3")
+    known = "10_clusters, 10_clusters+CLUSTER-4"
+    assert str(caught.value) == f"'10+CLUSTER-3' is no variant that is watched: give one of {known}."
 
 
 @pytest.mark.compiler
@@ -636,7 +637,7 @@ def test_the_page_says_what_is_there_and_what_is_not():
     assert "| 01_coalescing | clean | 1 error | timed out: no answer | not run | 3 | NVIDIA H200, 2025.3" in text
     assert "| 02_smem_tiling | not run | not run | not run | not run | - | - |" in text
     assert "- 01_coalescing, racecheck: It is none, see there. It said: \"Error: Race reported between" in text
-    assert "| 10_clusters, CLUSTER=4, TILE_N=192 | not run |" in text
+    assert "| 10_clusters, CLUSTER=4 | not run |" in text
     assert "never needed" not in text and "nor this" not in text
     assert "| memcheck | no guard for rows beyond M | 01_coalescing | yes: \"Invalid __global__ read of" in text
     assert "(a trial) | 06_wgmma | not run |" in text
@@ -644,7 +645,7 @@ def test_the_page_says_what_is_there_and_what_is_not():
 
 
 def test_the_page_has_a_row_for_each_variant_or_says_that_there_is_no_record():
-    missing = "The appendix is not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_split_k`.\n"
+    missing = "It is not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_split_k`.\n"
     assert missing in document([sanitized()], None) and "| parts of K |" not in document([sanitized()], None)
     said = (outcome(), outcome("racecheck", RACECHECK, 99))
     record = sanitized(*said, rung="appendix_split_k", defines=SPLITS[2].defines)

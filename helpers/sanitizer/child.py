@@ -37,7 +37,10 @@ def shapes(rung: Rung) -> tuple[tuple[int, int, int], ...]:
     limit for M, it is M of whole tiles, and one row less with edges.
     """
     rows, columns, depth = rung.tile
-    rows *= rung.cluster
+    if rung.abreast:
+        columns *= rung.cluster
+    else:
+        rows *= rung.cluster
     least_m, least_n, least_k = rung.multiples
     parts = rung.split or 1
     paced = -(-CHECKPOINTS * pace_steps(rung) // (EDGED // SHARERS))   # steps, of each of its tiles

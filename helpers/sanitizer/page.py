@@ -1,13 +1,13 @@
-"""Writes docs/sanitizer.md: what compute-sanitizer said about rungs, variants and the appendix, and cannot see."""
+"""Writes docs/sanitizer.md: what compute-sanitizer said about the rungs and appendices, and what it cannot see."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from helpers.rungs import ROOT, RUNGS
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import CLEAN, REPORTED, TOOLS, Outcome
 from helpers.sanitizer.record import Planted, Sanitized, find_planted, find_sanitized
-from helpers.subjects import SPLITS, SUBJECTS, TILES, Subject
+from helpers.subjects import CLUSTERS, FITTED, SPLITS, SUBJECTS, Subject
 
 DOCUMENT = ROOT / "docs" / "sanitizer.md"
 
@@ -42,8 +42,8 @@ accesses outside of an allocation or misaligned (memcheck), races in shared memo
 (synccheck) and reads of global memory that nobody has written (initcheck). Each watches every rung multiply a few small
 shapes, ragged ones among them: K is so long that each stage of a ring is used again and that clusters which keep pace
 come to wait for one another, and persistent kernels get so few SMs that each CTA computes several tiles. So it is with
-other tiles and clusters of the last rung, and with the kernel of the appendix, in a few variants. The results are
-compared as well.
+the last rung in clusters of four, and with the kernels of the appendix, in a few variants. The results are compared as
+well.
 
 This page is written by `python -m helpers.sanitizer` from `helpers/records/<device>/sanitizer/`, where the tools' own
 words are. `python -m helpers.compute_sanitizer` records them, on a GPU with the CUDA Toolkit.
@@ -58,8 +58,11 @@ _APPENDIX = """
 and the rows of A that are loaded where M is small ([shapes.md](shapes.md)). Each two of these choices meet in one of
 the variants. Where K is divided, some shapes have fewer steps along K than CTAs, so that a CTA has nothing to add.
 """
-_NO_APPENDIX = """
-The appendix is not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_split_k`.
+_FITTED = """
+`kernels/appendix_fitted_tiles.cu` is compiled anew for tiles as tall as fill the last round.
+"""
+_NOT_RECORDED = """
+It is not recorded yet: run `python -m helpers.compute_sanitizer --rungs {name}`.
 """
 _PLANTED = """
 ## Planted faults
@@ -124,25 +127,39 @@ def document(
 
 
 def _rungs(known: Mapping[str, Sanitized]) -> str:
-    subjects = (*map(Subject, RUNGS), *TILES)
+    subjects = (*map(Subject, RUNGS), *CLUSTERS)
     return "\n## The rungs\n\n" + _table(("rung",), [((_title(item),), known.get(item.name)) for item in subjects])
 
 
 def _title(subject: Subject) -> str:
-    """`"10_clusters, CLUSTER=4"`."""
+    """Such as `"10_clusters, CLUSTER=4"`."""
     return ", ".join((subject.rung.name, *(f"{name}={value}" for name, value in subject.defines.items())))
 
 
 def _appendix(known: Mapping[str, Sanitized]) -> str:
-    if not any(variant.name in known for variant in SPLITS):
-        return _APPENDIX + _NO_APPENDIX
-    rows = []
+    splits = []
     for variant in SPLITS:
-        tile_rows, columns, _ = variant.rung.tile
-        loaded = variant.rung.most_rows or tile_rows
-        cells = (f"{tile_rows} x {columns}", str(variant.rung.split), f"{loaded} of {tile_rows}")
-        rows.append((cells, known.get(variant.name)))
-    return f"{_APPENDIX}\n{_table(('tile', 'parts of K', 'rows of A'), rows)}"
+        rows, columns, _ = variant.rung.tile
+        splits.append((f"{rows} x {columns}", str(variant.rung.split), f"{variant.rung.most_rows or rows} of {rows}"))
+    heights = [(f"{variant.rung.tile[0]} x {variant.rung.tile[1]}",) for variant in FITTED]
+    tables = (
+        _variants(("tile", "parts of K", "rows of A"), SPLITS, splits, known),
+        _variants(("tile",), FITTED, heights, known),
+    )
+    return f"{_APPENDIX}{tables[0]}{_FITTED}{tables[1]}"
+
+
+def _variants(
+    names: tuple[str, ...],
+    variants: Sequence[Subject],
+    cells: Iterable[tuple[str, ...]],
+    known: Mapping[str, Sanitized],
+) -> str:
+    """The table of a kernel's variants, or that there is no record of any. cells: what each row begins with."""
+    if not any(variant.name in known for variant in variants):
+        return _NOT_RECORDED.format(name=variants[0].rung.name)
+    rows = [(first, known.get(variant.name)) for first, variant in zip(cells, variants, strict=True)]
+    return f"\n{_table(names, rows)}"
 
 
 def _table(names: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Sanitized | None]]) -> str:
