@@ -8,7 +8,7 @@ from helpers.mutants.__main__ import main, problem
 from helpers.mutants.calls import calls, own_primitives, primitives
 from helpers.mutants.counts import recorded, section
 from helpers.mutants.harmless import HARMLESS, listed
-from helpers.rungs import find_rung
+from helpers.rungs import APPENDIX, find_rung
 
 ALL = [mutant for rung in MUTATED_RUNGS for mutant in mutants(rung)]
 SAMPLE = [mutant for mutant in ALL if not reason(mutant.rung, mutant.name)][::71]
@@ -16,6 +16,7 @@ SURVIVORS = [
     (5, "THREADS + 1"),
     (6, "wgmma_descriptor 1: leading_bytes - 16"),
     ("appendix_split_k", "barrier_sync 1: id - 1"),
+    ("appendix_fitted_tiles", "wgmma_descriptor 1: leading_bytes + 16"),
 ]
 
 
@@ -43,6 +44,10 @@ def test_what_is_listed_as_harmless_is_there_once_and_says_why():
     assert len(listed()) == len(set(listed()))
     assert [entry for entry in listed() if entry not in {(mutant.rung, mutant.name) for mutant in ALL}] == []
     assert all(entry.reason.endswith(".") and "|" not in entry.reason for entry in HARMLESS)
+
+
+def test_rungs_5_to_10_and_all_kernels_of_the_appendix_have_mutants():
+    assert MUTATED_RUNGS == (*range(5, 11), *(rung.name for rung in APPENDIX))
 
 
 def test_every_call_of_a_primitive_is_removed_once():
@@ -87,6 +92,8 @@ def test_the_counts_are_those_of_these_mutants():
         assert counts.get(SURVIVES, 0) == sum(number == rung for number, _ in listed())
     assert section() in document()
     assert all(entry.reason in section() for entry in HARMLESS)
+    why = reason("appendix_split_k", "__syncthreads 1: after griddepcontrol_wait 1")
+    assert f"(rung 10, {', '.join(rung.name for rung in APPENDIX)}). {why}" in section()
 
 
 def test_what_is_not_as_listed_is_said(monkeypatch, capsys):

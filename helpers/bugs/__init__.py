@@ -5,7 +5,7 @@
     plant(bug("released_before_wait"))            # the kernel's file with the bug, for emulate(..., file=...)
 """
 
-from helpers.bugs import clusters, lists, ring, simt, split_k, tma, wgmma
+from helpers.bugs import clusters, fitted_tiles, lists, ring, simt, split_k, tma, wgmma
 from helpers.bugs.bug import VERIFY, Bug
 from helpers.bugs.find import Finding, is_named, plant, search
 from helpers.errors import ArgumentError
@@ -13,7 +13,14 @@ from helpers.errors import ArgumentError
 __all__ = ["BUGS", "VERIFY", "Bug", "Finding", "bug", "is_named", "plant", "search"]
 
 BUGS: tuple[Bug, ...] = (
-    simt.BUGS + tma.BUGS + wgmma.BUGS + ring.BUGS + lists.BUGS + clusters.BUGS + split_k.BUGS
+    simt.BUGS
+    + tma.BUGS
+    + wgmma.BUGS
+    + ring.BUGS
+    + lists.BUGS
+    + clusters.BUGS
+    + split_k.BUGS
+    + fitted_tiles.BUGS
 )
 
 

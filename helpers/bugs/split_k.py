@@ -1,4 +1,4 @@
-"""Planted bugs in the appendix: a cluster that divides K, and sums that cross it through shared memory."""
+"""Planted bugs in appendix_split_k: a cluster that divides K, and sums that cross it through shared memory."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Mutation testing of rungs 5 to 10 and the appendix: every call of a primitive is removed or changed.
+"""Mutation testing of rungs 5 to 10 and the appendix's kernels: calls of primitives removed or changed.
 
 Something must notice, or the mutant is listed as harmless, with the reason.
 

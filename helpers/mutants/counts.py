@@ -16,12 +16,12 @@ _HEAD = """\
 
 ## Mutants
 
-`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10 and the appendix. It removes each call of
-a primitive, and of a kernel's own functions that call some, puts a related one in its place, exchanges it with its
-neighbour, and makes each of its arguments, each number in them and each constant of the file one more and one less.
-Each of these {mutants} is run on the emulator until something is noticed: {refused} are refused by one of {kinds} kinds
-of report, {wrong} give a wrong result, {early} do not compile or cannot be launched. The other {harmless} are harmless,
-for the reasons below (`helpers/mutants/harmless.py`).
+`python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10 and the appendix's kernels. It removes
+each call of a primitive, and of a kernel's own functions that call some, puts a related one in its place, exchanges it
+with its neighbour, and makes each of its arguments, each number in them and each constant of the file one more and one
+less. Each of these {mutants} is run on the emulator until something is noticed: {refused} are refused by one of
+{kinds} kinds of report, {wrong} give a wrong result, {early} do not compile or cannot be launched. The other {harmless}
+are harmless, for the reasons below (`helpers/mutants/harmless.py`).
 
 | kernel | mutants | refused by a report | wrong result | do not compile, or are not launched | harmless |
 |---|---|---|---|---|---|
@@ -71,7 +71,7 @@ def _reasons() -> Iterator[str]:
 
 
 def _where(rungs: Set[int | str]) -> str:
-    """`"rungs 5, 6, appendix"`."""
+    """`"rungs 5, 6, appendix_split_k"`."""
     numbers = sorted(rung for rung in rungs if isinstance(rung, int))
-    ladder = f"rung{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}" if numbers else ""
-    return ", ".join(filter(None, (ladder, "appendix" if len(rungs) > len(numbers) else "")))
+    ladder = (f"rung{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}",) if numbers else ()
+    return ", ".join((*ladder, *(rung for rung in MUTATED_RUNGS if rung in rungs and isinstance(rung, str))))

@@ -12,7 +12,9 @@ class Harmless:
     reason: str
 
 
-_LOADS, _RING, _WGMMA, _APPENDIX = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10), ("appendix_split_k",)
+_LOADS, _RING, _WGMMA = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10)
+_SPLIT, _FITTED = ("appendix_split_k",), ("appendix_fitted_tiles",)
+_CLUSTERS = (10, *_FITTED)
 _PREFETCH = "A prefetch is a hint: a map that is not fetched beforehand is fetched at its first use."
 
 HARMLESS: tuple[Harmless, ...] = (
@@ -22,7 +24,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "A wait of cluster scope sees all that one of CTA scope sees.",
     ),
     Harmless(
-        _RING + _APPENDIX,
+        _RING + _SPLIT,
         (
             "mbarrier_wait 1: mbarrier_wait_cluster in its place",
             "mbarrier_wait 2: mbarrier_wait_cluster in its place",
@@ -30,12 +32,12 @@ HARMLESS: tuple[Harmless, ...] = (
         "A wait of cluster scope sees all that one of CTA scope sees.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         ("mbarrier_wait 1: mbarrier_wait_cluster in its place",),
         "A wait of cluster scope sees all that one of CTA scope sees.",
     ),
     Harmless(
-        _LOADS + _RING + (10,) + _APPENDIX,
+        _LOADS + _RING + (10,) + _SPLIT,
         ("mbarrier_arrive_expect_tx 1: after cp_async_bulk_tensor_load 1",),
         "Bytes may land before they are expected: the phase cannot end without the arrival that comes with them.",
     ),
@@ -45,9 +47,19 @@ HARMLESS: tuple[Harmless, ...] = (
         "A bound on the threads of a launch, of which no more come; the compiler gives each fewer registers.",
     ),
     Harmless(
-        _WGMMA + _APPENDIX,
+        _WGMMA + _SPLIT,
         ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
         "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle.",
+    ),
+    Harmless(
+        _FITTED,
+        ("wgmma_descriptor 2: leading_bytes + 16", "wgmma_descriptor 2: leading_bytes - 16"),
+        "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle.",
+    ),
+    Harmless(
+        _FITTED,
+        ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
+        "The 64 columns of B are one box: there is no next one, to which the leading offset would lead.",
     ),
     Harmless(
         (6,),
@@ -65,6 +77,11 @@ HARMLESS: tuple[Harmless, ...] = (
         "k is a multiple of 16: it is above 1 where it is above 0.",
     ),
     Harmless(
+        _FITTED,
+        ("wgmma 1: accumulate, 0 -> 1 at 19",),
+        "k is a multiple of 16: it is above 1 where it is above 0.",
+    ),
+    Harmless(
         (6,),
         ("mbarrier_wait 1: after wgmma_fence 1",),
         "The fence is about registers, which a wait does not touch.",
@@ -75,7 +92,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "The fence is about registers, which a wait does not touch.",
     ),
     Harmless(
-        (7, 8, 9, 10) + _APPENDIX,
+        _RING + _CLUSTERS + _SPLIT,
         (
             "__shfl_sync 1: removed",
             "__shfl_sync 1: value, 128 -> 127 at 15",
@@ -85,12 +102,12 @@ HARMLESS: tuple[Harmless, ...] = (
         "All lanes of a warp hold the same number, and the shuffle only lets the compiler know; 127 changes no lane 0.",
     ),
     Harmless(
-        (7, 8, 9, 10),
+        _RING + _CLUSTERS,
         ("setmaxnreg_inc 1: removed",),
         "The compiler then makes do with the registers that a thread has at launch, and spills what they do not hold.",
     ),
     Harmless(
-        (7, 8, 9, 10) + _APPENDIX,
+        _RING + _CLUSTERS + _SPLIT,
         ("mbarrier_init 1: after mbarrier_init 2",),
         "The two barriers have nothing to do with each other.",
     ),
@@ -105,17 +122,22 @@ HARMLESS: tuple[Harmless, ...] = (
         "The same with a release that nobody needs: so it is with RELEASE, and slower.",
     ),
     Harmless(
-        (10,),
+        _FITTED,
+        ("mbarrier_arrive_cluster 1: mbarrier_arrive_release_cluster in its place",),
+        "The same with a release that nobody needs, which costs time.",
+    ),
+    Harmless(
+        _CLUSTERS,
         ("barrier_cluster_arrive 1: barrier_cluster_arrive_relaxed in its place",),
         "Only the barriers are handed over here, and fence_mbarrier_init does that.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         ("barrier_cluster_arrive 2: barrier_cluster_arrive_relaxed in its place",),
         "The producer arrives at no barrier of the peer's, and the peer has waited for the bytes that it sent.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         (
             "cp_async_bulk_wait_group_read 1: cp_async_bulk_wait_group in its place",
             "cp_async_bulk_wait_group_read 2: cp_async_bulk_wait_group in its place",
@@ -125,32 +147,32 @@ HARMLESS: tuple[Harmless, ...] = (
         "Waits for more than it must, which costs time.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         ("barrier_cluster_wait 1: after griddepcontrol_wait 1",),
         "Two waits for different things, and nothing comes between them.",
     ),
     Harmless(
-        _APPENDIX,
+        _SPLIT,
         ("__syncthreads 1: after griddepcontrol_wait 1",),
         "Two waits for different things, and nothing comes between them.",
     ),
     Harmless(
-        _APPENDIX,
+        _SPLIT,
         ("barrier_sync 1: id + 1", "barrier_sync 1: id - 1"),
         "A number that nobody else uses by then: __syncthreads, which has number 0, has let all threads go.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         ("release 1: thread + 1", "release 2: thread + 1"),
         "Other lanes of the warp arrive, as many; each has waited itself.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         ("fence_proxy_async 1: after barrier_sync 2",),
         "The fence lies between the writes and the store here too: that of the storing thread, after the barrier.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         (
             "red_add_relaxed_gpu 1: removed",
             "red_add_relaxed_gpu 1: pointer + 1",   # nobody is found at the first checkpoint: pace is given up there
@@ -178,12 +200,12 @@ HARMLESS: tuple[Harmless, ...] = (
         "Clusters keep pace less well: that costs time, no result hangs on it, and nobody waits for long.",
     ),
     Harmless(
-        _APPENDIX,
+        _SPLIT,
         ("griddepcontrol_launch_dependents 1: removed",),
         "The next launch sets up later, which costs time.",
     ),
     Harmless(
-        (10,),
+        _CLUSTERS,
         tuple(f"prefetch_tensormap {number}: removed" for number in (1, 2, 3))
         + tuple(
             f"prefetch_tensormap {number}: map = &{name}_map"
@@ -193,7 +215,7 @@ HARMLESS: tuple[Harmless, ...] = (
         _PREFETCH,
     ),
     Harmless(
-        _APPENDIX,
+        _SPLIT,
         (
             "prefetch_tensormap 1: removed",
             "prefetch_tensormap 1: map = &B_map",

@@ -9,7 +9,7 @@ from helpers.emulator.source import code_only
 from helpers.mutants.calls import Argument, Call, Span, calls
 from helpers.rungs import find_rung
 
-MUTATED_RUNGS: tuple[int | str, ...] = (5, 6, 7, 8, 9, 10, "appendix_split_k")
+MUTATED_RUNGS: tuple[int | str, ...] = (5, 6, 7, 8, 9, 10, "appendix_split_k", "appendix_fitted_tiles")
 
 # What a call is replaced by whose value is used: one of its arguments, by number; others are 0.
 _STANDS_FOR = {"__shfl_sync": 2, "__shfl_xor_sync": 2}
