@@ -15,7 +15,7 @@ from helpers.models.persistence import MEASURED, play_tiles
 from helpers.models.predict import Prediction, predict
 from helpers.models.waves import occupancy
 from helpers.records import Measurement
-from helpers.rungs import Rung, find_rung
+from helpers.rungs import RUNGS, Rung, find_rung
 from helpers.typed import typed
 from helpers.words import plural
 
@@ -35,6 +35,8 @@ def explain_gap(item: Measurement | Clocked, gpu: Gpu | None = None) -> Gap:
     clocked = item if isinstance(item, Clocked) else Clocked(item, None)
     measured = clocked.measurement
     rung = find_rung(measured.rung)
+    if rung not in RUNGS:
+        raise ArgumentError(f"item is of {rung.name}: it must be of a rung of the ladder, whose tiles are modelled.")
     if measured.defines:
         raise ArgumentError(f"item is of {rung.name} with {measured.defines}: it must be of the rung as it is.")
     gpu = gpu or gpu_of(measured.device)

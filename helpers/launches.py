@@ -1,10 +1,11 @@
 """What a call `kernel(A, B)` launches: grid, block, and the arguments in the order of the kernel's parameters.
 
     rungs 1-4    A, B, C, M, N, K
-    rungs 5-7    A_map, B_map, C, M, N, K   (the appendix too)
+    rungs 5-7    A_map, B_map, C, M, N, K   (appendix_split_k too)
     rung 8       A_map, B_map, C, order, M, N, K
     rung 9       A_map, B_map, C, order, tiles, M, N, K
     rung 10      A_map, B_map, C_map, C, order, tiles, M, N, K
+    appendix_fitted_tiles      A_map, B_map, C_map, order, tiles, M, N, K
 
 All of it follows from the fields of the rung.
 """
@@ -36,6 +37,12 @@ def in_order(rung: Rung, order: str) -> Rung:
     if order not in ORDERS:
         raise ArgumentError(f"order {order!r} is not known: give {', '.join(map(repr, ORDERS))}.")
     return replace(rung, order=order)
+
+
+def cluster_tile(rung: Rung) -> tuple[int, int]:
+    """Rows and columns of C that a cluster computes at a time: its CTAs' tiles lie one below the other, or abreast."""
+    rows, columns, _ = rung.tile
+    return (rows, columns * rung.cluster) if rung.abreast else (rows * rung.cluster, columns)
 
 
 class TileOrders:

@@ -14,11 +14,12 @@ from pathlib import Path
 from helpers.bugs import BUGS, search
 from helpers.entry import Parser, guarded
 from helpers.kernel import emulate
-from helpers.rungs import APPENDIX, RUNGS, Rung, split_k
+from helpers.launches import cluster_tile
+from helpers.rungs import APPENDIX, RUNGS, Rung, fitted_tiles, split_k
 
 RUNS, SEEDS = 1000, 20
 PROGRESS = 100     # runs from one line of progress to the next
-MOST_TILES = 2     # of a result along M and N
+MOST_TILES = 2     # of a CTA or a cluster, along M and N of a result
 LEAST_K = 80       # K goes at least so far, for rungs whose steps are short
 
 # Other settings of the kernels' defines, which must be as right.
@@ -32,7 +33,7 @@ VARIANTS: Mapping[int, tuple[Mapping[str, int], ...]] = {
     9: _RINGS,
     10: (*_RINGS, {"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}),
 }
-KERNELS: tuple[Rung, ...] = (*RUNGS, *APPENDIX)   # of the appendix any variant is drawn
+KERNELS: tuple[Rung, ...] = (*RUNGS, *APPENDIX)   # of those of the appendix any variant is drawn
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def case(number: int) -> Case:
     draw = random.Random(number)
     rung, defines = _variant(draw, KERNELS[number % len(KERNELS)])
     steps = max(2 * rung.stages + 2, LEAST_K // rung.tile[2], (rung.split or 0) * (2 * rung.stages + 1))
-    most = (MOST_TILES * rung.cluster, MOST_TILES, steps)
+    rows, columns = cluster_tile(rung)
+    most = (MOST_TILES * rows // rung.tile[0], MOST_TILES * columns // rung.tile[1], steps)
     lengths = [_length(draw, *limits) for limits in zip(rung.tile, rung.multiples, most, strict=True)]
     if rung.most_rows is not None:
         lengths[0] = draw.randint(1, rung.most_rows)
@@ -73,7 +75,9 @@ def case(number: int) -> Case:
 
 
 def _variant(draw: random.Random, rung: Rung) -> tuple[Rung, Mapping[str, int]]:
-    """A rung with defines for its file; of the appendix a tile, a ring, a split, and rows of A."""
+    """A rung with defines for its file; of the appendix a tile, a ring, and where K is split parts and rows of A."""
+    if rung.abreast:
+        return fitted_tiles(draw.choice((192, 224, 256)), draw.randint(2, 4))
     if rung.split is None:
         return rung, draw.choice(VARIANTS.get(rung.number, ({},)))
     rows, columns = draw.choice((64, 128)), draw.choice((64, 128, 192, 256))

@@ -15,7 +15,7 @@ from helpers.models.persistence import Grid, grid_clocks, play_tiles
 from helpers.models.predict import Bound, predict
 from helpers.plots.gaps import gap_chart
 from helpers.records import find_record, load_records
-from helpers.rungs import RUNGS
+from helpers.rungs import APPENDIX, RUNGS
 
 
 def recorded(number, n=4096, entry=None):
@@ -95,6 +95,9 @@ def test_in_words():
 def test_refusals():
     with pytest.raises(ArgumentError, match="STAGES"):
         explain_gap(replace(recorded(7), defines={"STAGES": 2}))
+    for rung in APPENDIX:
+        with pytest.raises(ArgumentError, match=f"^item is of {rung.name}: it must be of a rung of the ladder, "):
+            explain_gap(replace(recorded(10), rung=rung.name))
     with pytest.raises(ArgumentError, match="factor of 'x' is 1.2"):
         Loss("x", 1.2, "", "counted")
     with pytest.raises(ArgumentError, match="source of 'x' is 'guessed'"):

@@ -34,7 +34,7 @@ def test_l1_answers_what_rung_1_does_not_ask_of_l2():
     assert level_bytes(1, 1024, 1024, 1024).bytes_at[L2] == pytest.approx(counted, rel=0.06)
 
 
-@pytest.mark.parametrize("number", [2, 3, 5, 6, 7, 10])
+@pytest.mark.parametrize("number", [2, 3, 5, 6, 7, 10, "appendix_fitted_tiles"])
 def test_l2_as_the_emulator_counts_it(number):
     rung = find_rung(number)
     m, n, k = 2 * rung.tile[0], 2 * rung.tile[1], 128

@@ -12,9 +12,10 @@ from helpers.models.descriptor import SWIZZLES, Descriptor, decode, operand_byte
 from helpers.models.fragments import Owner, element, owner, owners
 from helpers.models.machine import H200
 from helpers.models.predict import predict
+from helpers.rungs import Rung, fitted_tiles
 
 
-def bounds(rung: int, **sizes: int) -> dict[str, float]:
+def bounds(rung: int | Rung, **sizes: int) -> dict[str, float]:
     return {bound.name: bound.tflops for bound in predict(rung, **sizes).bounds}
 
 
@@ -46,6 +47,17 @@ def test_the_model_of_operand_reads_counts_what_the_profiler_counted():
 def test_a_cluster_fetches_b_once_for_two_tiles():
     alone, together = bounds(9)["L2 to SM"], bounds(10)["L2 to SM"]
     assert together / alone == pytest.approx((1 / 256 + 1 / 128 + 2 / 4096) / (1 / 256 + 1 / 256 + 2 / 4096), rel=0.02)
+
+
+@pytest.mark.parametrize("height", [192, 224])
+def test_bounds_of_tiles_abreast_by_hand(height):
+    """A cluster's two tiles share A; wgmma computes them transposed, so that its N is the tile's height."""
+    found = bounds(fitted_tiles(height)[0], m=20 * height)
+    multiplying, reading = 2 * 64 * 16 * height / 4096, 2 * 16 * (64 + height) / 128
+    assert found["shared memory to tensor cores"] == pytest.approx(H200.tensor_tflops * multiplying / reading)
+    fetching = 2 * 64 * (height / 2 + 128) / 64   # of a step of 64 k
+    loads_only = H200.tensor_tflops * (2 * 64 * height * 128 / 4096) / fetching
+    assert loads_only * 0.97 < found["L2 to SM"] < loads_only
 
 
 # --- descriptor

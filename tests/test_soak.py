@@ -36,9 +36,22 @@ def test_cases_cover_the_rungs_their_variants_and_odd_sizes():
             assert any(tiles_of(drawn) > drawn.sms for drawn in mine)   # CTAs that compute several
 
 
+def test_cases_cover_fitted_tiles():
+    mine = [drawn for drawn in map(case, range(soak.RUNS)) if drawn.rung.abreast]
+    assert len(mine) >= soak.RUNS // len(soak.KERNELS)
+    assert {drawn.rung.tile[0] for drawn in mine} == {192, 224, 256}
+    assert {drawn.rung.stages for drawn in mine} == {2, 3, 4}
+    sizes = [drawn.rung.tiles(*drawn.size[:2]) for drawn in mine]
+    assert {rows for rows, _ in sizes} == {columns for _, columns in sizes} == {1, 2}
+    assert any(drawn.size[1] % 256 > 128 for drawn in mine) and any(0 < drawn.size[1] % 256 <= 128 for drawn in mine)
+    assert any(tiles_of(drawn) > drawn.sms for drawn in mine), "clusters that compute several"
+    for drawn in mine:
+        assert checked_size(drawn.rung, drawn.size) == drawn.size and drawn.rung.constants == drawn.defines
+
+
 def test_cases_cover_the_variants_of_the_appendix():
     mine = [drawn for drawn in map(case, range(soak.RUNS)) if drawn.rung.split is not None]
-    assert len(mine) == soak.RUNS // len(soak.KERNELS)
+    assert len(mine) >= soak.RUNS // len(soak.KERNELS)
     assert {drawn.rung.split for drawn in mine} == set(range(1, 9))
     assert {drawn.rung.tile[:2] for drawn in mine} == {(rows, n) for rows in (64, 128) for n in (64, 128, 192, 256)}
     assert {drawn.rung.stages for drawn in mine} == {1, 2, 3, 4}

@@ -11,7 +11,7 @@ from helpers.arrays import BFLOAT16, random_matrix
 from helpers.errors import ArgumentError
 from helpers.kernel import KernelFault
 from helpers.reference import as_float, error_bound
-from helpers.rungs import APPENDIX, RUNGS, Rung, find_rung, split_k
+from helpers.rungs import APPENDIX, RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
 from helpers.verify import GUARD_BAND, check, default_sizes, run_once, verify, verify_all
 
 bf16 = ml_dtypes.bfloat16
@@ -180,15 +180,19 @@ def test_truncation_instead_of_rounding_is_rejected():
     assert not outcome(mistake, (64, 48, 96)).passed
 
 
+def around(C):
+    """The memory that C lies in, as 16-bit values, and where in it C begins."""
+    memory = C.base
+    while memory.base is not None and isinstance(memory.base, np.ndarray):
+        memory = memory.base
+    return memory.reshape(-1).view(np.uint16), (C.ctypes.data - memory.ctypes.data) // 2
+
+
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_values_outside_c(side):
     def mistake(C, A, B, call):
-        memory = C.base
-        while memory.base is not None and isinstance(memory.base, np.ndarray):
-            memory = memory.base
-        place = C.ctypes.data - memory.ctypes.data
-        place += -2 * 3 if side == "before" else C.nbytes + 2 * 2
-        memory.view(np.uint8)[place:place + 2] = 0x12
+        memory, place = around(C)
+        memory[place - 3 if side == "before" else place + C.size + 2] = 0x1212
 
     result = outcome(mistake)
     assert not result.passed
@@ -292,7 +296,7 @@ def test_default_sizes_of_a_rung_for_few_rows_keep_to_them(few):
 
 
 def test_default_sizes_of_a_split_leave_warps_without_rows_and_ctas_without_steps():
-    (appendix,) = APPENDIX
+    appendix = find_rung("appendix_split_k")
     sizes = default_sizes(appendix)
     assert {m % 64 for m, _, _ in sizes} >= {1, 17, 33, 49, 63}
     steps = {-(-k // 64) for _, _, k in sizes}
@@ -335,6 +339,32 @@ def test_default_sizes_of_a_persistent_rung_give_its_ctas_several_tiles_each():
         loads.append(m_tiles * n_tiles / (ctas // 2))
     assert max(loads) > 2 and not max(loads).is_integer() and min(loads) == 1
     assert any(-(-m // 128) % 2 for m, _, _ in default_sizes(rung))   # a cluster whose second CTA has no rows
+
+
+@pytest.mark.parametrize("height", [192, 224, 256])
+def test_default_sizes_of_a_rung_whose_ctas_lie_abreast(height):
+    rung, _ = fitted_tiles(height)
+    sizes, rounds = default_sizes(rung), set()
+    for m, n, _ in sizes:
+        m_tiles, n_tiles = rung.tiles(m, n)
+        rounds.add(m_tiles * n_tiles / (rung.grid(m, n, 132)[0] // 2))
+    assert max(rounds) > 2 and not max(rounds).is_integer() and 1 in rounds
+    assert {-(-n // 128) % 2 for _, n, _ in sizes} == {0, 1}   # of a cluster the second CTA has columns, or none
+    assert any(m % height for m, _, _ in sizes) and any(n % 256 > 128 for _, n, _ in sizes)
+    assert {1, 2, 3, 4, 5, 9} <= {-(-k // 64) for _, _, k in sizes}
+
+
+@pytest.mark.parametrize("rung", [*RUNGS, *APPENDIX, in_clusters_of_four()[0]], ids=lambda rung: str(rung.tile))
+def test_a_tile_too_far_down_lands_in_the_guard_band(rung):
+    """Of a cluster's tile all rows, whether its CTAs lie one below the other or abreast."""
+    m, n = 2 * rung.tile[0] * rung.cluster, 2 * rung.tile[1] * rung.cluster
+    step = m // rung.tiles(m, n)[0]   # rows of a cluster's tile
+
+    def mistake(C, A, B, call):
+        memory, place = around(C)
+        memory[place + C.size + step * n - 1] = 0x3F80
+
+    assert "wrote 1 values outside C" in verify(FakeKernel(mistake, rung=rung), (m, n, 64)).reason
 
 
 @pytest.mark.parametrize(

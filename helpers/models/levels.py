@@ -11,6 +11,7 @@ import numpy as np
 
 from helpers.checks import require_known
 from helpers.errors import ArgumentError
+from helpers.launches import cluster_tile
 from helpers.models.k_walk import hbm_read
 from helpers.models.l2 import l2_traffic
 from helpers.models.machine import H200, Gpu
@@ -69,13 +70,12 @@ def level_bytes(rung: str | int | Rung, m: int = 4096, n: int = 4096, k: int = 4
 
 def hbm_bytes(rung: Rung, m: int, n: int, k: int, gpu: Gpu = H200) -> int:
     """Bytes that a rung reads from HBM and writes to it, by the model of L2, in the order of tiles of its own."""
-    rows, columns, depth = rung.tile
-    tile = (rows * rung.cluster, columns, max(depth, L1_DEPTH))
+    tile = (*cluster_tile(rung), max(rung.tile[2], L1_DEPTH))
     tiles = _order(rung, m, n)
     slots = gpu.sm_count * CTAS_PER_SM.get(rung.number, 1)
     if rung.most_ctas:
         slots = min(slots, rung.most_ctas)
-    if rung.cluster > 1:   # rung 10 walks every second tile backwards along K
+    if rung.cluster > 1:   # these walk every second tile backwards along K
         return hbm_read(tiles, k, True, slots // rung.cluster, gpu.l2_bytes, tile) + m * n * BF16_BYTES
     traffic = l2_traffic(tiles, m, n, k, slots, gpu.l2_bytes, tile)
     return traffic.hbm_read + traffic.hbm_write

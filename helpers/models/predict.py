@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError
+from helpers.launches import cluster_tile
 from helpers.models.banks import warp_wavefronts
 from helpers.models.coalescing import lane_addresses, warp_traffic
 from helpers.models.machine import WARP, Gpu, gpu_for
@@ -110,7 +111,7 @@ def predict(
     for name, size in (("m", m), ("n", n), ("k", k)):
         require_integer(name, size, 1)
     if found.number >= 6:
-        bounds = (*_tensor_bounds(found, gpu), *_memory_bounds(m, n, k, _fetched_tile(found), gpu))
+        bounds = (*_tensor_bounds(found, gpu), *_memory_bounds(m, n, k, cluster_tile(found), gpu))
         return Prediction(f"{found.name}, M={m} N={n} K={k}, {gpu.name}: upper bounds", bounds)
     if found.number == 1:
         work = _coalescing_work(k, entry)
@@ -171,24 +172,20 @@ def _register_tiling_work(tile: RegisterTile, swizzle: bool, by_tma: bool = Fals
 def _tensor_bounds(rung: Rung, gpu: Gpu) -> tuple[Bound, ...]:
     """Bounds of the rungs that multiply with wgmma: the tensor cores, and the shared memory that feeds them.
 
-    Each wgmma of 64 x N x 16 reads 64 x 16 of A and 16 x N of B from shared memory, N being the tile's columns, at 128
-    bytes a clock. (So a kernel of 128 x 256 tiles reads 168 M wavefronts at N = 8192: what Nsight Compute counted.)
+    Each wgmma of 64 x N x 16 reads 64 x 16 of one operand and 16 x N of the other from shared memory, at 128 bytes a
+    clock, N being the tile's columns; where tiles lie abreast, C is computed transposed, and N is the tile's rows.
+    (So a kernel of 128 x 256 tiles reads 168 M wavefronts at N = 8192: what Nsight Compute counted.)
     """
-    columns = rung.tile[1]
-    flop = 2 * WGMMA_M * WGMMA_K * columns
-    read = (WGMMA_M + columns) * WGMMA_K * BF16_BYTES
+    rows, columns, _ = rung.tile
+    width = rows if rung.abreast else columns
+    flop = 2 * WGMMA_M * WGMMA_K * width
+    read = (WGMMA_M + width) * WGMMA_K * BF16_BYTES
     feed = flop * gpu.shared_bandwidth / read / 1e12
     rate = gpu.tensor_flop_per_clock_sm
     return (
         Bound("tensor cores", gpu.tensor_tflops, f"{gpu.sm_count} SMs x {rate:,} FLOP x clock"),
         Bound("shared memory to tensor cores", feed, f"{number(flop / read)} FLOP per byte that wgmma reads"),
     )
-
-
-def _fetched_tile(rung: Rung) -> tuple[int, int]:
-    """The tile of C for which operands are fetched from L2 once: a cluster's CTAs, one below the other, share B."""
-    rows, columns, _ = rung.tile
-    return rows * rung.cluster, columns
 
 
 def _sm_bounds(work: WarpWork, gpu: Gpu) -> tuple[Bound, ...]:
@@ -205,7 +202,7 @@ def _sm_bounds(work: WarpWork, gpu: Gpu) -> tuple[Bound, ...]:
 
 
 def _memory_bounds(m: int, n: int, k: int, tile: tuple[int, int], gpu: Gpu) -> tuple[Bound, ...]:
-    """Bounds outside the SM: every CTA fetches its operands once from L2, HBM gives each element once."""
+    """Bounds outside the SM: every CTA, or cluster, fetches its operands once from L2, HBM gives each element once."""
     traffic = tile_traffic(m, n, k, *tile)
     once = tile_traffic(m, n, k, m, n)
     return (

@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, Picture, new_picture, style
+from helpers.checks import require_known
+from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, YELLOW, Picture, new_picture, style
 from helpers.rungs import RUNGS
 from helpers.shape_records import ShapeSpeed
 from helpers.typed import typed
@@ -17,9 +18,10 @@ _LEAST = 3                       # rows that a group takes, for the words beside
 _HEAD, _FOOT = 1.02, 0.68        # inches
 _NAME, _AWAY = 10, 7             # points: the size of a name, and how far from its mark it stands
 NOTHING = "no recording"
-_MARKS = {   # told apart by form and lightness
-    True: ("appendix_split_k", "D", SKY, 4.6),
-    False: (RUNGS[-1].name, "o", NAVY, 4.8),
+_MARKS = {   # by kernel, told apart by form and lightness
+    RUNGS[-1].name: ("o", NAVY, 4.8),
+    "appendix_split_k": ("D", SKY, 4.6),
+    "appendix_fitted_tiles": ("^", YELLOW, 5.6),
 }
 
 
@@ -28,7 +30,8 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
     """A mark for each shape: cuBLAS's time over ours, with its interval, from the smallest of a group to the largest.
 
     groups: by title, shapes by name, as `helpers.shapes_page.by_group` gives them. At the first and the last mark of a
-    group stands the shape's name. Where nothing is recorded there is only a sentence.
+    group stands the shape's name. Where nothing is recorded there is only a sentence. Raises ArgumentError for a kernel
+    that has no mark.
     """
     found = {name: sorted(shapes.items(), key=lambda item: item[1].measurement.ratio)
              for name, shapes in groups.items() if shapes}
@@ -90,7 +93,8 @@ def _draw_group(axes: Axes, shapes: Sequence[tuple[str, ShapeSpeed]], first: flo
     """Draw a group's marks from row `first` on, and the names of the outermost two."""
     for row, (_, speed) in enumerate(shapes):
         interval = speed.measurement.ratio_interval
-        _, mark, color, size = _MARKS[speed.measurement.rung != RUNGS[-1].name]
+        require_known("rung", speed.measurement.rung, _MARKS)
+        mark, color, size = _MARKS[speed.measurement.rung]
         axes.plot([interval.low, interval.high], [first + row] * 2, color=GREY, lw=1.4, zorder=2)
         axes.plot(speed.measurement.ratio, first + row, mark, ms=size, color=color, mec=INK, mew=0.6, zorder=5)
     _label(axes, shapes[0], shapes[:2], first, outwards="right")
@@ -130,7 +134,7 @@ def _label(
 def _draw_key(picture: Picture, y: float) -> None:
     x, width = 0.022, picture.get_figwidth()
     renderer = picture.canvas.get_renderer()
-    for name, mark, color, size in reversed(_MARKS.values()):
+    for name, (mark, color, size) in _MARKS.items():
         picture.add_artist(_mark(picture, x, y, mark, color, size))
         text = picture.text(x + 0.12 / width, y, name, va="center", fontsize=10.5)
         x += (text.get_window_extent(renderer).width / picture.dpi + 0.5) / width
