@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from emulator_support import compiled, counters_at, marked_line
+from emulator_support import compiled, marked_line
 
 from helpers.tensor_map import RECORD, tensor_map
 
@@ -268,30 +268,6 @@ def test_a_cache_policy_is_one_that_createpolicy_made(how):
         assert "which no createpolicy function made" in report.message
 
 
-def test_stmatrix_spreads_four_matrices():
-    rows = np.random.default_rng(0).permutation(64)[:32].astype(np.int32)
-    out = np.zeros((64, 8), np.uint16)
-    run = compiled(DATA, "stmatrix").launch("stmatrix", (1,), (32,), (rows, out), SHARED)
-    assert run.reports == []
-    expected = np.full((64, 8), 0xFFFF, np.uint16)
-    for lane in range(32):
-        for register in range(4):
-            # Register i holds, of matrix i, row lane / 4 and the columns 2 * (lane % 4) and the next.
-            row = rows[8 * register + lane // 4]
-            expected[row, 2 * (lane % 4):2 * (lane % 4) + 2] = 4 * lane + register, 4 * lane + register + 1000
-    assert (out == expected).all()
-
-
-def test_stmatrix_is_counted_as_the_stores_it_makes():
-    rows = np.arange(32, dtype=np.int32)
-    module = compiled(DATA, "stmatrix", counters=True)
-    run = module.launch("stmatrix", (1,), (32,), (rows, np.zeros((64, 8), np.uint16)), SHARED)
-    line = marked_line(DATA, "stmatrix")
-    (counter,) = counters_at(run, line, "shared", "store")
-    assert (counter.bytes, counter.requests) == (16, 1)
-    assert counter.wavefronts_per_request == 4
-
-
 @pytest.mark.parametrize("counters", [False, True])
 @pytest.mark.parametrize(
     ("fault", "kind", "mark", "words"),
@@ -310,6 +286,7 @@ def test_stmatrix_is_counted_as_the_stores_it_makes():
         (12, "out_of_bounds", "local_address", "declare what it names __shared__"),
         (13, "tensor_map", "behind_map", "something that is no tensor map"),
         (14, "tensor_map", "before_map", "something that is no tensor map"),
+        (15, "out_of_bounds", "local_row_of_two", "declare what it names __shared__"),
     ],
 )
 def test_addresses_that_cannot_be_are_named(fault, kind, mark, words, counters):

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.compiler
 BF16 = ml_dtypes.bfloat16
 DATA, GEMM = "async_data.cu", "async_gemm.cu"
 DUMP = 64 * 1024
+WIDTHS = [64, 128, 192, 224, 256]
 SCHEDULES = [("eager", 0), ("lazy", 0), *(("random", seed) for seed in range(4))]
 
 
@@ -61,7 +62,7 @@ def fragments(tile):
 @pytest.mark.parametrize("swizzle", [0, 1])
 @pytest.mark.parametrize("b_major", ["K", "MN"])
 @pytest.mark.parametrize("a_major", ["K", "MN"])
-@pytest.mark.parametrize("columns", [64, 128, 192, 256])
+@pytest.mark.parametrize("columns", WIDTHS)
 def test_every_shape_and_layout(columns, a_major, b_major, swizzle):
     rng = np.random.default_rng(columns)
     A, B = (rng.integers(-4, 5, (extent, 16)).astype(BF16) for extent in (64, columns))
@@ -86,6 +87,26 @@ def test_every_shape_and_layout(columns, a_major, b_major, swizzle):
         assert (out[1] == fragments(product)).all()
         assert run.totals["wgmma_instructions"] == 2
         assert run.totals["wgmma_flops"] == 2 * 2 * 64 * columns * 16
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("counters", [False, True])
+@pytest.mark.parametrize("columns", WIDTHS)
+def test_every_shape_holds_all_of_its_accumulators_and_no_register_behind_them(columns, counters, schedule):
+    module = compiled(DATA, "touch_last", counters=counters, COLUMNS=columns, A_KIND=0, B_KIND=0, SWIZZLE=1)
+
+    def touch(how):
+        out = np.zeros(128, np.float32)
+        return module.launch("touch_last", (1,), (128,), (out, how), DUMP, schedule=schedule).reports, out
+
+    reports, out = touch(0)
+    assert reports == [] and (out == np.arange(128) + columns // 2).all()
+    written = {("accumulator_written", marked_line(DATA, "wait_last"))}   # the values are no longer those of a wgmma
+    if counters:
+        written.add(("accumulator_written", marked_line(DATA, "write_last")))
+        read = {("accumulator_read", marked_line(DATA, "read_last"))}
+        assert {(report.kind, report.line) for report in touch(1)[0]} == read
+    assert {(report.kind, report.line) for report in touch(2)[0]} == written
 
 
 def operand_launch(block=128, swizzle=1, **changed):

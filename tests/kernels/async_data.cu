@@ -104,6 +104,8 @@ __device__ void multiply(float (&d)[COLUMNS / 2], uint64_t a, uint64_t b, bool a
     wgmma_m64n128k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
 #elif COLUMNS == 192
     wgmma_m64n192k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
+#elif COLUMNS == 224
+    wgmma_m64n224k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
 #else
     wgmma_m64n256k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
 #endif
@@ -130,17 +132,94 @@ extern "C" __global__ void wgmma(const uint4* image, float* out, int a_offset, i
     wgmma_wait_group<0>();
     for (int i = 0; i < COLUMNS / 2; ++i) out[(128 + threadIdx.x) * (COLUMNS / 2) + i] = products[i];
 }
+
+// Touches registers while a wgmma of zeros holds the accumulators. how: 0: the first one behind them. 1: reads the last
+// accumulator. 2: writes it.
+extern "C" __global__ void touch_last(float* out, int how) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) {
+        reinterpret_cast<uint4*>(memory)[i] = make_uint4(0, 0, 0, 0);
+    }
+    fence_proxy_async();
+    __syncthreads();
+    struct {
+        float sums[COLUMNS / 2], next;
+    } registers;
+    for (int i = 0; i < COLUMNS / 2; ++i) registers.sums[i] = i;
+    registers.next = threadIdx.x;
+    wgmma_fence();
+    multiply(registers.sums, wgmma_descriptor(memory, 16, 1024), wgmma_descriptor(memory + 8192, 16, 1024), true);
+    wgmma_commit_group();
+    if (how == 0) registers.next += 1;
+    if (how == 1) out[threadIdx.x] = registers.sums[COLUMNS / 2 - 1];   // !read_last
+    if (how == 2) registers.sums[COLUMNS / 2 - 1] = 0;   // !write_last
+    wgmma_wait_group<0>();   // !wait_last
+    out[threadIdx.x] = registers.sums[COLUMNS / 2 - 1] + registers.next;
+}
 #endif
 
-// Each lane's four registers hold 4 * lane + i in both halves; its row goes to byte 16 * rows[lane].
-extern "C" __global__ void stmatrix(const int* rows, uint4* out) {
+// Two stmatrix, each of a kilobyte of its own, in which lane l gives the row at byte places[l]. Register i of lane l
+// holds 4 * l + i and 1000 more, the second time 2000 more than that. transposed: stmatrix_x2_trans, else stmatrix_x4.
+extern "C" __global__ void stmatrix(const long long* places, uint4* out, int transposed) {
     extern __shared__ __align__(1024) uint8_t memory[];
-    Shared& shared = *reinterpret_cast<Shared*>(memory);
-    uint32_t values[4];
-    for (int i = 0; i < 4; ++i) values[i] = (4 * threadIdx.x + i) | (4 * threadIdx.x + i + 1000) << 16;
-    stmatrix_x4(shared.bytes + 16 * rows[threadIdx.x], values[0], values[1], values[2], values[3]);   // !stmatrix
+    for (int turn = 0; turn < 2; ++turn) {
+        uint8_t* row = memory + 1024 * turn + places[threadIdx.x];
+        uint32_t values[4];
+        for (int i = 0; i < 4; ++i) {
+            const uint32_t low = 4 * threadIdx.x + i + 2000 * turn;
+            values[i] = low | (low + 1000) << 16;
+        }
+        if (transposed) {
+            stmatrix_x2_trans(row, values[0], values[1]);   // !stmatrix_x2_trans
+        } else {
+            stmatrix_x4(row, values[0], values[1], values[2], values[3]);   // !stmatrix_x4
+        }
+    }
     __syncwarp();
-    for (int i = threadIdx.x; i < 64; i += 32) out[i] = reinterpret_cast<const uint4*>(shared.bytes)[i];
+    for (int i = threadIdx.x; i < 128; i += 32) out[i] = reinterpret_cast<const uint4*>(memory)[i];
+}
+
+// Faults of stmatrix. Each thread has a row of its own behind the first 32 KiB; but thread `odd` gives: 1: one that is
+// not aligned. 2: the end of shared memory. 3: what a TMA store still reads. 4: what a wgmma still reads. In fault 5 the
+// last register comes from accumulators that a wgmma holds.
+extern "C" __global__ void stmatrix_faults(const __grid_constant__ TensorMap map, int fault, int transposed, int odd) {
+    extern __shared__ __align__(1024) uint8_t memory[];
+    for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) {
+        reinterpret_cast<uint4*>(memory)[i] = make_uint4(0, 0, 0, 0);
+    }
+    fence_proxy_async();
+    __syncthreads();
+    uint8_t* row = memory + 32768 + 16 * threadIdx.x;
+    if (int(threadIdx.x) == odd) {
+        if (fault == 1) row += 8;
+        if (fault == 2) row = memory + DUMP;
+        if (fault == 3 || fault == 4) row = memory + 1024;
+    }
+    if (fault == 3 && threadIdx.x == 0) {
+        cp_async_bulk_tensor_store(&map, memory, 0, 0);   // !stored
+        cp_async_bulk_commit_group();
+    }
+    float sums[32];
+    uint32_t word = 0;
+    if (fault >= 4) {
+        wgmma_fence();
+        const uint64_t a = wgmma_descriptor(memory, 16, 1024), b = wgmma_descriptor(memory + 16384, 16, 1024);
+        wgmma_m64n64k16<Major::K, Major::K>(sums, a, b, false);   // !multiplied
+        wgmma_commit_group();
+    }
+    if (fault == 5) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(sums[0], sums[1]);   // !packed
+        word = reinterpret_cast<const uint32_t&>(pair);
+    }
+    __syncthreads();
+    if (transposed) {
+        stmatrix_x2_trans(row, 0, word);   // !faulty_x2_trans
+    } else {
+        stmatrix_x4(row, 0, 0, 0, word);   // !faulty_x4
+    }
+    __syncthreads();
+    if (fault >= 4) wgmma_wait_group<0>();
+    if (fault == 3 && threadIdx.x == 0) cp_async_bulk_wait_group_read<0>();
 }
 
 // Faults of a warpgroup's discipline, one for each value of `fault`; the operands are zeros.

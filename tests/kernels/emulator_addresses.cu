@@ -29,5 +29,6 @@ addresses(const __grid_constant__ TensorMap map, int* out, int fault) {
     if (fault == 12) out[0] = int(shared_address(local));   // !local_address
     if (fault == 13) cp_async_bulk_tensor_load(to, &map + 1, barrier, 0, 0);   // !behind_map
     if (fault == 14) cp_async_bulk_tensor_load(to, &map - 1, barrier, 0, 0);   // !before_map
+    if (fault == 15) stmatrix_x2_trans(local, 0, 0);   // !local_row_of_two
     mbarrier_wait(barrier, 0);
 }
