@@ -3,12 +3,12 @@
 from itertools import chain
 
 from .cases import Case
-from .sync_cases import mbarrier_cases, stmatrix_cases, thread_cases
+from .sync_cases import mbarrier_cases, stmatrix_cases, thread_cases, transposed_cases
 from .tma_cases import load_cases, multicast_cases, narrow_cases, refused_cases, ring_cases, store_cases, two_loads
 from .wgmma_cases import accumulation_cases, group_cases, layout_cases, ownership_cases
 
 MAKERS = (
-    stmatrix_cases, thread_cases, mbarrier_cases,
+    stmatrix_cases, transposed_cases, thread_cases, mbarrier_cases,
     load_cases, two_loads, ring_cases, multicast_cases, store_cases, narrow_cases,
     ownership_cases, layout_cases, accumulation_cases, group_cases,
     refused_cases,

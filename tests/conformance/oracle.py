@@ -106,6 +106,19 @@ def stored_matrices(offsets: np.ndarray, size: int) -> np.ndarray:
     return tile
 
 
+def two_transposed(offsets: np.ndarray, size: int) -> np.ndarray:
+    """Shared memory after stmatrix.x2.trans with the same numbers in registers 0 and 1.
+
+    Column c of matrix m is register m of lanes 4 c to 4 c + 3, two rows in each; lanes from 16 on give no address.
+    """
+    tile = filled_tile(size)
+    for lane in range(16):
+        matrix, row = divmod(lane, 8)
+        values = [8 * (4 * column + row // 2) + 2 * matrix + row % 2 for column in range(8)]
+        tile[offsets[lane]:offsets[lane] + 16] = np.array(values, np.uint16).view(np.uint8)
+    return tile
+
+
 def answers(script: list[tuple[int, str, int]], box_bytes: int) -> np.ndarray:
     """What two CTAs' barriers answer to a script (see kernels/mbarrier.cu), copies landing at once."""
 

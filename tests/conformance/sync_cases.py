@@ -47,6 +47,37 @@ def stmatrix_cases() -> Iterator[Case]:
         )
 
 
+def transposed_cases() -> Iterator[Case]:
+    lane = np.arange(32)
+    row, matrix = lane % 8, lane // 8 % 2
+    in_order = lane % 16 * 16
+    has_row = lane < 16
+    patterns = {   # of lanes from 16 on, whose addresses should not count, as of those 16 before unless said
+        "rows_in_order": in_order,
+        "rows_backwards": (15 - lane % 16) * 16,
+        "matrices_side_by_side": row * 32 + matrix * 16,
+        "rows_of_128_bytes": row * 128 + matrix * 16,
+        "rows_swizzled": row * 128 + (2 + matrix ^ row) * 16,
+        "padded_rows": row * 144 + matrix * 16,
+        "anywhere": np.random.RandomState(8).permutation(256)[lane % 16] * 16,
+        "others_elsewhere": lane * 16,
+        "others_misaligned": np.where(has_row, in_order, 2048 + lane),
+        "others_outside": np.where(has_row, in_order, (lane - 24) * (1 << 20)),
+    }
+    for name, offsets in patterns.items():
+        yield Case(
+            name=f"stmatrix/two_transposed_{name}",
+            file="stmatrix.cu",
+            entry="store_two_transposed",
+            arguments=("offsets", "dump"),
+            inputs=lambda offsets=offsets: {"offsets": offsets.astype(np.int32), "dump": unwritten(4096)},
+            outputs=("dump",),
+            expected=lambda inputs: {"dump": oracle.two_transposed(inputs["offsets"], 4096)},
+            block=(32,),
+            shared_bytes=4096,
+        )
+
+
 def both_tries(ranks: int = BOTH) -> Script:
     return [(ranks, "TRY", 0), (ranks, "TRY", 1)]
 

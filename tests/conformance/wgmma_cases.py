@@ -11,7 +11,7 @@ from . import oracle
 from .cases import Arrays, Box, Case, random_state, unwritten
 
 SHARED_BYTES = 97 * 1024   # kernels/wgmma.cu, Shared
-WIDTHS = (64, 128, 192, 256)
+WIDTHS = (64, 128, 192, 224, 256)
 MAJORS = ("K", "MN")
 # kernels/wgmma.cu, Setup
 SETUP = np.dtype([(name, "<i4") for name in (
@@ -40,7 +40,7 @@ def operand(extent: int, major: str, swizzle: str, steps: int, pad: int = 0) -> 
         return Operand("K", 16, 1024 + pad, 32, extent // 8 * (1024 + pad))
     if swizzle == "128B":                     # k in rows of 128 bytes: 64 of M or N
         leading = steps * 2048 + pad
-        return Operand("MN", leading, 1024, 2048, extent // 64 * leading)
+        return Operand("MN", leading, 1024, 2048, -(-extent // 64) * leading)
     if major == "K":                          # column after column of 8 k
         leading = extent * 16 + pad
         return Operand("K", leading, 128, 2 * leading, 2 * steps * leading)
@@ -131,7 +131,7 @@ def layout_cases() -> Iterator[Case]:
             majors = f"{a_major.lower()}_{b_major.lower()}"
             for n in WIDTHS:
                 yield usual(f"swizzled_{majors}_n{n}", n, a_major, b_major, "128B", steps=4 if n <= 128 else 2)
-            for n in (64, 128, 256):
+            for n in (64, 128, 224, 256):
                 yield usual(f"none_{majors}_n{n}", n, a_major, b_major, "none", steps=2 if n <= 128 else 1)
             yield usual(f"swizzled_{majors}_one_step", 64, a_major, b_major, "128B", steps=1)
             yield usual(f"swizzled_{majors}_padded", 128, a_major, b_major, "128B", steps=2, pad=1024)

@@ -20,3 +20,15 @@ extern "C" __global__ void __launch_bounds__(32) store_matrices(const int* offse
     __syncthreads();
     for (int word = threadIdx.x; word < TILE_BYTES / 4; word += 32) dump[word] = words[word];
 }
+
+// The same with two matrices, which are transposed: lanes from 16 on have no row.
+extern "C" __global__ void __launch_bounds__(32) store_two_transposed(const int* offsets, uint32_t* dump) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    uint32_t* words = reinterpret_cast<uint32_t*>(smem);
+    for (int word = threadIdx.x; word < TILE_BYTES / 4; word += 32) words[word] = FILLING;
+    __syncthreads();
+    const uint32_t low = 8 * threadIdx.x;
+    stmatrix_x2_trans(smem + offsets[threadIdx.x], low | (low + 1) << 16, (low + 2) | (low + 3) << 16);
+    __syncthreads();
+    for (int word = threadIdx.x; word < TILE_BYTES / 4; word += 32) dump[word] = words[word];
+}

@@ -52,6 +52,10 @@ __device__ __forceinline__ void multiply(float (&d)[96], uint64_t a, uint64_t b,
     wgmma_m64n192k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
 }
 template <Major A_MAJOR, Major B_MAJOR>
+__device__ __forceinline__ void multiply(float (&d)[112], uint64_t a, uint64_t b, bool accumulate) {
+    wgmma_m64n224k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
+}
+template <Major A_MAJOR, Major B_MAJOR>
 __device__ __forceinline__ void multiply(float (&d)[128], uint64_t a, uint64_t b, bool accumulate) {
     wgmma_m64n256k16<A_MAJOR, B_MAJOR>(d, a, b, accumulate);
 }
@@ -103,6 +107,11 @@ extern "C" __global__ void __launch_bounds__(128)
 wgmma_n192(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
     extern __shared__ __align__(1024) uint8_t smem[];
     one_group<96>(smem, a_image, b_image, dump, setup);
+}
+extern "C" __global__ void __launch_bounds__(128)
+wgmma_n224(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    one_group<112>(smem, a_image, b_image, dump, setup);
 }
 extern "C" __global__ void __launch_bounds__(128)
 wgmma_n256(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
