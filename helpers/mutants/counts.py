@@ -19,7 +19,7 @@ _HEAD = """\
 `python -m helpers.mutants`, a part of `make soak`, goes through rungs 5 to 10 and the appendix's kernels. It removes
 each call of a primitive, and of a kernel's own functions that call some, puts a related one in its place, exchanges it
 with its neighbour, and makes each of its arguments, each number in them and each constant of the file one more and one
-less. Each of these {mutants} is run on the emulator until something is noticed: {refused} are refused by one of
+less. Each of these {mutants} is run on the emulator until something is noticed: {refused:,} are refused by one of
 {kinds} kinds of report, {wrong} give a wrong result, {early} do not compile or cannot be launched. The other {harmless}
 are harmless, for the reasons below (`helpers/mutants/harmless.py`).
 
