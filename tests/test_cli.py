@@ -20,7 +20,7 @@ from helpers import cli
 from helpers.cli.commands import small_size
 from helpers.errors import BackendError, RecordError
 from helpers.gpu import Probe
-from helpers.rungs import ROOT, RUNGS, find_rung
+from helpers.rungs import APPENDIX, ROOT, RUNGS, find_rung
 
 bf16 = ml_dtypes.bfloat16
 COMMANDS = ("list", "verify", "emulate", "bench", "inspect", "diff", "plot", "run", "doctor")
@@ -91,8 +91,8 @@ def test_help_of_every_command(capsys):
 
 def test_list(capsys):
     found = rows(capsys, "list")
-    assert [row["number"] for row in found] == [*(rung.number for rung in RUNGS), None]
-    assert (found[-1]["name"], found[-1]["notebook"]) == ("appendix_split_k", None)
+    assert [row["number"] for row in found] == [*(rung.number for rung in RUNGS), None, None]
+    assert [(row["name"], row["notebook"]) for row in found[-2:]] == [(rung.name, None) for rung in APPENDIX]
     first = found[0]
     assert {"number", "name", "title", "notebook", "kernel", "compute_capability"} <= set(first)
     assert (first["notebook"], first["kernel"]) == ("notebooks/01_coalescing.ipynb", "kernels/01_coalescing.cu")
@@ -207,14 +207,19 @@ def test_diff(capsys):
 
 
 def test_the_appendix_on_the_command_line(capsys):
-    (row,) = rows(capsys, "diff", "appendix_split_k")
-    assert row["previous"] == "07_pipelining"   # which its head names
-    (row,) = rows(capsys, "inspect", "appendix")
-    assert row["rung"] == "appendix_split_k" and row["spill_bytes"] == 0
-    assert "appendix_split_k has no notebook: read its file, kernels/app" in refusal(capsys, "run", "appendix")
-    assert "appendix_split_k has no notebook" in refusal(capsys, "slides", "appendix_split_k")
-    sentence = refusal(capsys, "emulate", "appendix", "--define", "TILE_M=128", code=1)
-    assert "defines make TILE_M 128, but appendix_split_k is launched for 64" in sentence
+    for rung, previous in zip(APPENDIX, ("07_pipelining", "10_clusters"), strict=True):
+        (row,) = rows(capsys, "diff", rung.name)
+        assert row["previous"] == previous   # which its head names
+        (row,) = rows(capsys, "inspect", rung.name)
+        assert row["rung"] == rung.name and row["spill_bytes"] == 0
+        short = rung.name[:12]   # fits no other
+        assert f"{rung.name} has no notebook: read its file, kernels/{rung.name}" in refusal(capsys, "run", short)
+        assert f"{rung.name} has no notebook" in refusal(capsys, "slides", rung.name)
+    for name, wrong, right in (("appendix_split_k", "TILE_M=128", 64), ("appendix_fitted_tiles", "HEIGHT=192", 224)):
+        define, value = wrong.split("=")
+        sentence = refusal(capsys, "emulate", name, "--define", wrong, code=1)
+        assert f"defines make {define} {value}, but {name} is launched for {right}" in sentence
+    assert "rung 'appendix' fits several rungs: give one of " in refusal(capsys, "inspect", "appendix")
 
 
 def measurement(**changes):
@@ -495,7 +500,7 @@ def command_line(*arguments, **options):
 def test_as_a_process():
     process = command_line("list", "--json")
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 0 and err == "" and len(json.loads(out)) == len(RUNGS) + 1   # and the appendix
+    assert process.returncode == 0 and err == "" and len(json.loads(out)) == len(RUNGS) + len(APPENDIX)
     process = command_line("diff", "99")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 1 and out == "" and err.count("\n") == 1

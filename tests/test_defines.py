@@ -94,11 +94,12 @@ def test_what_a_files_defines_may_be(rung):
 
 def test_what_a_rung_is_launched_for_is_left_to_the_check_of_the_launch():
     """Its values are one alone, and may be another define's name; by default it may be 1 without being a switch."""
-    (appendix,) = APPENDIX
+    appendix = find_rung("appendix_split_k")
     assert load(appendix, "emulator", defines={"A_ROWS": "TILE_M"}).defines == {"A_ROWS": "TILE_M"}
     require_declared(replace(find_rung(10), constants={"PACE": 2}), {"PACE": 2})
 
 
 def test_the_switches_of_the_last_rung_and_of_the_appendix():
     assert switches(find_rung(10)) >= {"MULTICAST", "TMA_STORE", "OVERLAP", "PACE", "RELEASE"}
-    assert "EARLY" in switches(find_rung("appendix")) and switches(find_rung(4)) == {"SWIZZLE"}
+    assert "EARLY" in switches(find_rung("appendix_split_k")) and switches(find_rung(4)) == {"SWIZZLE"}
+    assert not switches(find_rung("appendix_fitted_tiles"))

@@ -13,7 +13,7 @@ from helpers.device import Device
 from helpers.errors import BackendError, RecordError
 from helpers.ncu_counters import METRICS, Launch, Profile, launch_from
 from helpers.profile import find_profile
-from helpers.rungs import RUNGS, find_rung
+from helpers.rungs import APPENDIX, RUNGS, find_rung
 
 H200 = Device("NVIDIA H200", "9.0", 132, 1980.0)
 
@@ -308,8 +308,8 @@ def test_without_permission_the_recorded_counters_are_shown(monkeypatch, capsys,
     monkeypatch.setattr(profile, "find_profile", lambda *_: None)
     assert profile.main(["--rungs", "2"]) == 1
     assert capsys.readouterr().out == "02_smem_tiling: no counters are recorded\n"
-    assert profile.main(["--rungs", "appendix"]) == 1
-    assert capsys.readouterr().out == "appendix_split_k: no counters are recorded\n"
+    assert profile.main(["--rungs", "appendix_split", "appendix_fitted"]) == 1
+    assert capsys.readouterr().out == "".join(f"{rung.name}: no counters are recorded\n" for rung in APPENDIX)
 
 
 def test_profiles_in_the_tree_are_valid_and_of_the_current_code():

@@ -330,12 +330,16 @@ def test_fitted_tiles_that_the_file_does_not_have_are_refused(arguments, problem
 
 
 def test_the_appendix_is_found_by_name():
-    appendix = APPENDIX[0]
-    assert find_rung("appendix_split") is find_rung("appendix_split_k") is appendix
-    assert load("appendix_split", "emulator").rung is appendix and appendix.handle == "appendix_split_k"
+    split, fitted = APPENDIX
+    assert find_rung("appendix_split") is find_rung("appendix_split_k") is split
+    assert find_rung("appendix_f") is find_rung("appendix_fitted_tiles") is fitted
+    for rung in APPENDIX:
+        assert load(rung.name, "emulator").rung is rung and rung.handle == rung.name
+        assert rung.path.read_text(encoding="utf-8").startswith(f"// {rung.name}: ")
     assert [rung.handle for rung in RUNGS] == [str(rung.number) for rung in RUNGS]
-    assert base_of(appendix) is find_rung(7) and base_of(find_rung(10)) is find_rung(9)
-    assert base_of(find_rung(1)) is None
-    assert appendix.path.read_text(encoding="utf-8").startswith("// appendix_split_k: ")
+    assert base_of(split) is find_rung(7) and base_of(fitted) is find_rung(10)
+    assert base_of(find_rung(10)) is find_rung(9) and base_of(find_rung(1)) is None
+    with pytest.raises(ArgumentError, match="rung 'appendix_' fits several rungs: give one of 01_.*appendix_fitted"):
+        find_rung("appendix_")
     with pytest.raises(ArgumentError, match="rung '11' is not a rung: give one of 01_.*, appendix_split_k, .*number"):
         find_rung(11)

@@ -135,7 +135,7 @@ def use_shape(folder: Path) -> Any:
 
 
 def use_sanitizer(folder: Path, defines: Mapping[str, Any] | None = None) -> Any:
-    found = find_sanitized("appendix" if defines else 10, folder, defines)
+    found = find_sanitized("appendix_split_k" if defines else 10, folder, defines)
     require_sound((sanitizer_page.document([found], None), [str(item) for item in found.outcomes]))
     return found
 
