@@ -7,7 +7,7 @@ import pytest
 
 from helpers.arrays import random_matrix
 from helpers.kernel import KernelFault, emulate, load
-from helpers.rungs import APPENDIX, RUNGS, find_rung, split_k
+from helpers.rungs import APPENDIX, RUNGS, find_rung, fitted_tiles, split_k
 from helpers.verify import verify, verify_all
 
 pytestmark = pytest.mark.compiler
@@ -104,10 +104,44 @@ SPLIT = {
 
 
 @pytest.mark.parametrize("change", SPLIT.values(), ids=list(SPLIT))
-def test_mistakes_of_the_appendix_are_rejected_by_its_own_sizes(tmp_path, change):
+def test_mistakes_of_a_split_are_rejected_by_its_own_sizes(tmp_path, change):
     rung, defines = split_k(64, 64, 2, 3, a_rows=40)
     file = spoiled(tmp_path, "appendix_split_k", change)
     assert not verify(load(rung, "emulator", defines=defines, file=file)).passed
+
+
+TILE = "((next >> 16) * CLUSTER + rank) * BN;"   # the producer's
+FITTED = {
+    "the peer's columns of B": (TILE, "((next >> 16) * CLUSTER + (rank ^ 1)) * BN;"),
+    "columns of clusters wrap at 8": (TILE, "((next >> 16) % 8 * CLUSTER + rank) * BN;"),
+    "rows of tiles wrap at 16": (f"(next & 0xffff) * HEIGHT, n0 = {TILE}", f"(next & 15) * HEIGHT, n0 = {TILE}"),
+    "quarters of A exchanged": ("m0 + box * BLOCK_ROWS, (1", "m0 + (box ^ 1) * BLOCK_ROWS, (1"),
+    "quarters of C exchanged": ("finished.row + block * BLOCK_ROWS", "finished.row + (block ^ 1) * BLOCK_ROWS"),
+    "no swizzle for C": ("(chunk ^ row) * 8", "chunk * 8"),
+    "chunks of C exchanged": ("* 2 + thread / 8 % 2;", "* 2 + (thread / 8 % 2 ^ 1);"),
+    "K's last step left out": ("(K + BK - 1) / BK", "K / BK"),
+    "a step too far on the way back": ("steps - 1 - step", "steps - step"),
+    "sums of the tile before": ("consumer, sums, step > 0);", "consumer, sums, step > 0 || i > first);"),
+    "a parity that stays": ("parity ^= 1;", "parity ^= 0;"),
+    "quarters without a step are not stored": (
+        "if (finished.pending) store_block", "if (finished.pending && block < steps) store_block",
+    ),
+    "the last tile is not stored": ("if (finished.pending) {", "if (finished.pending && tiles > 1) {"),
+    "the box is not waited for": ("cp_async_bulk_wait_group_read<1>();", "cp_async_bulk_wait_group_read<2>();"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", FITTED.values(), ids=list(FITTED))
+def test_mistakes_of_fitted_tiles_are_rejected_by_their_own_sizes(tmp_path, change):
+    rung, defines = fitted_tiles(192, 2)
+    file = spoiled(tmp_path, "appendix_fitted_tiles", change)
+    assert not verify(load(rung, "emulator", defines=defines, file=file)).passed
+
+
+@pytest.mark.parametrize("height", [192, 256])
+def test_other_heights_pass_on_their_own_sizes(height):
+    rung, defines = fitted_tiles(height)
+    assert [result.reason for result in verify_all(load(rung, "emulator", defines=defines)) if not result.passed] == []
 
 
 def test_call_raises_what_the_emulator_reports(tmp_path):
