@@ -90,8 +90,8 @@ By NVIDIA's documentation of Compute Sanitizer and its release notes; the versio
 - synccheck looks at `__syncthreads`, named barriers, mbarriers and the order of wgmma within a warpgroup. Of programs
   compiled with CUDA 13.0 it may report divergence that is none ("Known Issues").
 - initcheck looks at global memory, and knows what `cp.async.bulk` reads and writes since 2025.4. An older tool sees in
-  rungs 5 to 10 at most the list of tiles being read, in the appendix nothing, and does not know that TMA has written C:
-  so the C of rung 10 is not read under initcheck.
+  rungs 5 to 10 and in fitted tiles at most the list of tiles being read, in `appendix_split_k` nothing, and does not
+  know that TMA has written C: so the C of rung 10 and of fitted tiles is not read under initcheck.
 - All of them see one schedule, the one that happened, on small shapes. The emulator tries many schedules and knows
   wgmma, TMA and mbarriers ([emulator.md](emulator.md), [bugs.md](bugs.md)).
 
