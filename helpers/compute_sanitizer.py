@@ -3,11 +3,11 @@
     python -m helpers.compute_sanitizer                                       all kernels, all tools (two minutes)
     python -m helpers.compute_sanitizer --rungs 7 10 --tools racecheck        a part of them
     python -m helpers.compute_sanitizer --rungs 10_clusters+CLUSTER-4 appendix_split_k
-                                                  a variant of a rung, and the variants of an appendix
+                                                  a variant of a rung, and those of a kernel of the appendix
     python -m helpers.compute_sanitizer --again                               what is current, too
 
 Each tool watches a child process (helpers.sanitizer.child) that multiplies a few small shapes with a rung, or with a
-variant of the last rung or an appendix (helpers.subjects). Then each tool is tried on planted faults
+variant of the last rung or of the appendix's kernels (helpers.subjects). Then each tool is tried on planted faults
 (helpers.sanitizer.faults): one that says nothing there proves nothing. Written are planted.json and a file for each
 rung and variant in records/<device>/sanitizer/, each as soon as it is there. What a tool has answered about the very
 same code is skipped, so after Ctrl-C the same command goes on. A tool that times out, refuses the device or fails in

@@ -2,9 +2,10 @@
 
     python -m helpers.endurance                          on a GPU: rungs 4 to 10, 60 shapes and 10,000 launches each
     python -m helpers.endurance --rungs 10 --shapes 500
-    python -m helpers.endurance --rungs 10_clusters+CLUSTER-4 appendix_split_k     a variant of rung 10, an appendix's
+    python -m helpers.endurance --rungs 10_clusters+CLUSTER-4 appendix_split_k     a variant, and all of a kernel's
 
-A variant has the name of its record; `helpers.subjects` lists them, and an appendix stands for all of its own.
+A variant has the name of its record; `helpers.subjects` lists them, and a kernel of the appendix stands for all of its
+own.
 The launches of a shape take two pairs of matrices in turn, on two streams at once, and each writes over a C that holds
 a NaN which no computation makes. Every rung sums in a fixed order, so equal inputs give equal bits; what hangs, reads
 a tile too early or leaves something of the launch before shows here.

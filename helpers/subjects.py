@@ -48,7 +48,7 @@ SUBJECTS: tuple[Subject, ...] = (*map(Subject, RUNGS), *VARIANTS)
 def find_subjects(name: str) -> tuple[Subject, ...]:
     """The subject of that name, such as `"10_clusters+CLUSTER-4"`, or a rung by its number, its name or a prefix.
 
-    That is the rung as it is; of an appendix, which is made for a shape, all variants.
+    That is the rung as it is; of a kernel of the appendix, which is made for a shape, all variants.
     Raises ArgumentError if there is none, or if several rungs answer to it.
     """
     named = tuple(subject for subject in SUBJECTS if subject.name == name)
