@@ -13,10 +13,10 @@ from helpers.backends import CudaBackend
 from helpers.errors import ArgumentError
 from helpers.gpu import Gpu
 from helpers.kernel import Kernel, emulate, load
-from helpers.launches import TileOrders, plan_launch
-from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung
+from helpers.launches import TileOrders, cluster_tile, plan_launch
+from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung, fitted_tiles
 from helpers.tensor_map import TensorMap
-from helpers.tile_order import hilbert, packed
+from helpers.tile_order import hilbert, packed, tile_order
 from helpers.verify import verify
 
 bf16 = ml_dtypes.bfloat16
@@ -81,6 +81,23 @@ def test_clusters_walk_tiles_of_two():
     assert_maps(plan.arguments[2], C, C_BOX)
     assert np.array_equal(plan.arguments[3], packed(hilbert(2, 3)))
     assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (4,)
+
+
+def test_clusters_abreast_walk_tiles_of_two_side_by_side():
+    abreast = replace(CLUSTERS, abreast=True)
+    plan, *_ = planned(abreast, sms=5)
+    assert np.array_equal(plan.arguments[3], packed(hilbert(3, 2)))
+    assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (4,)
+    assert (cluster_tile(abreast), cluster_tile(CLUSTERS), cluster_tile(TMA)) == ((128, 512), (256, 256), (128, 256))
+
+
+def test_fitted_tiles_get_three_maps_and_no_pointer():
+    rung, _ = fitted_tiles(192)
+    plan, *matrices = planned(rung)
+    for value, matrix, box in zip(plan.arguments, matrices, (Box(64, 48), Box(64, 64), Box(64, 48)), strict=False):
+        assert_maps(value, matrix, box)
+    assert np.array_equal(plan.arguments[3], packed(tile_order("grouped", 2, 3)))
+    assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (12,)
 
 
 def test_c_can_go_as_a_map_and_as_a_pointer():
@@ -184,6 +201,10 @@ def test_tiles_that_do_not_fit_a_packed_order_are_refused():
         check_sizes(ORDERED, 128, 32_768 * 256 + 8, 64)
     with pytest.raises(ArgumentError, match="takes M up to 8,388,480"):
         check_sizes(ORDERED, 65_535 * 128 + 1, 256, 64)
+    abreast = replace(CLUSTERS, abreast=True)   # whose entries are two tiles wide
+    check_sizes(abreast, 128, 32_768 * 512, 64)
+    with pytest.raises(ArgumentError, match="takes N up to 16,777,216"):
+        check_sizes(abreast, 128, 32_768 * 512 + 8, 64)
 
 
 def test_grids_that_are_no_whole_clusters_are_refused():
