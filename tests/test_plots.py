@@ -6,6 +6,7 @@ import inspect
 import io
 import random
 import re
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -41,11 +42,13 @@ from helpers.plots.pyramid import memory_pyramid
 from helpers.plots.register_tile import loads_per_fma, thread_tile
 from helpers.plots.roofline import RooflinePoint, roofline
 from helpers.plots.samples import round_samples
+from helpers.plots.shapes import ratio_chart
 from helpers.plots.tiling import tile_reuse, traffic_bars
 from helpers.plots.tma import box_layout
 from helpers.plots.waves import occupancy_bars, wave_chart, wave_efficiency
 from helpers.records import find_record
-from helpers.rungs import ROOT
+from helpers.rungs import APPENDIX, ROOT, find_rung
+from helpers.shape_records import load_shapes
 from helpers.tensor_map import tensor_map
 
 N = 4096
@@ -247,6 +250,22 @@ def test_png_is_deterministic_and_bare():
     image = Image.open(io.BytesIO(one))
     assert image.info.keys() <= {"transparency", "dpi"}
     assert image.convert("RGB").getpixel((image.width - 8, 8)) == pytest.approx((251, 250, 246), abs=4)   # opaque card
+
+
+def test_each_kernel_that_a_shape_may_get_has_a_mark_of_its_own():
+    some = next(iter(load_shapes("nvidia-h200").values()))
+    names = [find_rung(10).name, *(rung.name for rung in APPENDIX)]
+    shapes = {name: replace(some, measurement=replace(some.measurement, rung=name)) for name in names}
+    require_legible(lambda: ratio_chart({"Each": shapes}), ["3 marks"])
+    picture = ratio_chart({"Each": shapes})
+    (axes,) = picture.axes
+    marks = {(line.get_marker(), line.get_color()) for line in axes.lines if len(line.get_xdata()) == 1}
+    keys = {(line.get_marker(), line.get_color()) for line in picture.artists}
+    assert marks == keys and len({marker for marker, _ in marks}) == len({color for _, color in marks}) == 3
+    assert set(names) <= {text.get_text() for text in picture.texts}
+    other = replace(some, measurement=replace(some.measurement, rung="07_pipelining"))
+    with pytest.raises(ArgumentError, match="^rung is '07_pipelining': it must be one of '10_clusters', 'append"):
+        ratio_chart({"Other": {"other": other}})
 
 
 @pytest.mark.parametrize("draw", [thread_tile, lambda: bound_bars(predict(1))])

@@ -16,6 +16,7 @@ from helpers.words import plural
 _ROW, _GAP = 0.115, 3.2          # inches; rows between two groups
 _LEAST = 3                       # rows that a group takes, for the words beside it
 _HEAD, _FOOT = 1.02, 0.68        # inches
+_AIR, _RIGHT = 0.3, 0.97         # inches beside the words on the left; where the axes end, as a share of the width
 _NAME, _AWAY = 10, 7             # points: the size of a name, and how far from its mark it stands
 NOTHING = "no recording"
 _MARKS = {   # by kernel, told apart by form and lightness
@@ -43,7 +44,8 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
     with style():
         height = _HEAD + _ROW * rows + _FOOT
         picture = new_picture(9.4, height)
-        axes = picture.add_axes((0.215, _FOOT / height, 0.755, _ROW * rows / height))
+        left = _room(picture, found)
+        axes = picture.add_axes((left, _FOOT / height, _RIGHT - left, _ROW * rows / height))
         axes.set_ylim(rows, 0)
         axes.axvline(1, color=INK, lw=1.2, zorder=1)
         _limit(axes, list(found.values()))
@@ -64,6 +66,18 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
         _draw_key(picture, 1 - 0.66 / height)
         picture.alt = _alt(heading, found)
     return picture
+
+
+def _room(picture: Picture, groups: Mapping[str, Sequence[tuple[str, ShapeSpeed]]]) -> float:
+    """The share of the picture's width that the words beside the groups take, with some air."""
+    renderer, widths = picture.canvas.get_renderer(), []
+    names = ((name, {"fontweight": "bold"}) for name in groups)
+    counts = ((_count(shapes), {"fontsize": 10}) for shapes in groups.values())
+    for words, look in (*names, *counts):
+        text = picture.text(0, 0, words, **look)
+        widths.append(text.get_window_extent(renderer).width)
+        text.remove()
+    return (max(widths) / picture.dpi + _AIR) / picture.get_figwidth()
 
 
 def _limit(axes: Axes, groups: Sequence[Sequence[tuple[str, ShapeSpeed]]]) -> None:
