@@ -9,6 +9,7 @@ from helpers.errors import ArgumentError, BackendError
 from helpers.gpu import meets, probe
 from helpers.kernel import load
 from helpers.rungs import RUNGS
+from helpers.subjects import SUBJECTS
 from helpers.verify import verify, verify_all
 
 pytestmark = pytest.mark.gpu
@@ -23,15 +24,17 @@ extern "C" __global__ void copy(const int* from, int* to, int n) {
 """
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_rungs_pass_on_the_gpu(rung):
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_rungs_and_variants_pass_on_the_gpu(subject):
+    rung = subject.rung
     answer = probe().gpu
     if not meets(rung.compute_capability, answer.capability):
         pytest.skip(f"{rung.name} needs compute capability {rung.compute_capability}")
     wanted = zip((1000, 1500, 777), rung.multiples, strict=True)
     m, n, k = (-(-size // multiple) * multiple for size, multiple in wanted)
+    m = min(m, rung.most_rows or m)
     for entry in (rung.entry, *rung.twins):
-        kernel = load(rung, "cuda", entry=entry)
+        kernel = load(rung, "cuda", entry=entry, defines=subject.defines)
         assert kernel.backend == "cuda" and kernel.run is None
         for result in (*verify_all(kernel), verify(kernel, (m, n, k))):
             assert result.passed, result.reason
