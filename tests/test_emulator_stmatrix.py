@@ -14,6 +14,10 @@ FORMS = {"stmatrix_x4": 4, "stmatrix_x2_trans": 2}   # matrices
 WILD = np.array([8, -8, 3, 1 << 15, -(1 << 20), 1 << 40, -(1 << 45), 1 << 62])   # bytes from where rows may be
 
 
+def entry_of(kernel, form):
+    return f"{kernel}<{str(form == 'stmatrix_x2_trans').lower()}>"
+
+
 def some_places(form):
     """A row of a kilobyte for each lane of whose address counts, in bytes; the other lanes' are nowhere."""
     rows = np.random.default_rng(0).permutation(64)[:8 * FORMS[form]]
@@ -23,9 +27,8 @@ def some_places(form):
 def store(form, places, counters=False, **options):
     """What lies in the rows (turn, row, column) after both stmatrix, and the run."""
     out = np.zeros((2, 64, 8), np.uint16)
-    module = compiled(DATA, "stmatrix", counters=counters)
-    run = module.launch("stmatrix", (1,), (32,), (places, out, int(form == "stmatrix_x2_trans")), DUMP, **options)
-    return out, run
+    entry = entry_of("stmatrix", form)
+    return out, compiled(DATA, entry, counters=counters).launch(entry, (1,), (32,), (places, out), DUMP, **options)
 
 
 def expected_rows(form, places):
@@ -75,10 +78,10 @@ FAULTS = {
 
 
 def faulty(form, fault, odd=0, counters=False, **options):
-    module = compiled(DATA, "stmatrix_faults", counters=counters)
+    entry = entry_of("stmatrix_faults", form)
     box_map = tensor_map(np.zeros((64, 64), np.uint16).view("bfloat16"), (64, 64))
-    arguments = box_map, fault, int(form == "stmatrix_x2_trans"), odd
-    return module.launch("stmatrix_faults", (1,), (128,), arguments, DUMP, **options).reports
+    module = compiled(DATA, entry, counters=counters)
+    return module.launch(entry, (1,), (128,), (box_map, fault, odd), DUMP, **options).reports
 
 
 @pytest.mark.parametrize("counters", [False, True])

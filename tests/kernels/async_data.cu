@@ -147,20 +147,22 @@ extern "C" __global__ void touch_last(float* out, int how) {
     } registers;
     for (int i = 0; i < COLUMNS / 2; ++i) registers.sums[i] = i;
     registers.next = threadIdx.x;
+    float* volatile last = &registers.sums[COLUMNS / 2 - 1];   // clang's hooks leave out what it knows to be local
     wgmma_fence();
     multiply(registers.sums, wgmma_descriptor(memory, 16, 1024), wgmma_descriptor(memory + 8192, 16, 1024), true);
     wgmma_commit_group();
-    if (how == 0) registers.next += 1;
-    if (how == 1) out[threadIdx.x] = registers.sums[COLUMNS / 2 - 1];   // !read_last
-    if (how == 2) registers.sums[COLUMNS / 2 - 1] = 0;   // !write_last
+    if (how == 0) last[1] += 1;
+    if (how == 1) out[threadIdx.x] = *last;   // !read_last
+    if (how == 2) *last = 0;   // !write_last
     wgmma_wait_group<0>();   // !wait_last
-    out[threadIdx.x] = registers.sums[COLUMNS / 2 - 1] + registers.next;
+    out[threadIdx.x] = *last + registers.next;
 }
 #endif
 
 // Two stmatrix, each of a kilobyte of its own, in which lane l gives the row at byte places[l]. Register i of lane l
-// holds 4 * l + i and 1000 more, the second time 2000 more than that. transposed: stmatrix_x2_trans, else stmatrix_x4.
-extern "C" __global__ void stmatrix(const long long* places, uint4* out, int transposed) {
+// holds 4 * l + i and 1000 more, the second time 2000 more than that.
+template <bool TRANSPOSED>
+__global__ void stmatrix(const long long* places, uint4* out) {
     extern __shared__ __align__(1024) uint8_t memory[];
     for (int turn = 0; turn < 2; ++turn) {
         uint8_t* row = memory + 1024 * turn + places[threadIdx.x];
@@ -169,7 +171,7 @@ extern "C" __global__ void stmatrix(const long long* places, uint4* out, int tra
             const uint32_t low = 4 * threadIdx.x + i + 2000 * turn;
             values[i] = low | (low + 1000) << 16;
         }
-        if (transposed) {
+        if constexpr (TRANSPOSED) {
             stmatrix_x2_trans(row, values[0], values[1]);   // !stmatrix_x2_trans
         } else {
             stmatrix_x4(row, values[0], values[1], values[2], values[3]);   // !stmatrix_x4
@@ -182,7 +184,8 @@ extern "C" __global__ void stmatrix(const long long* places, uint4* out, int tra
 // Faults of stmatrix. Each thread has a row of its own behind the first 32 KiB; but thread `odd` gives: 1: one that is
 // not aligned. 2: the end of shared memory. 3: what a TMA store still reads. 4: what a wgmma still reads. In fault 5 the
 // last register comes from accumulators that a wgmma holds.
-extern "C" __global__ void stmatrix_faults(const __grid_constant__ TensorMap map, int fault, int transposed, int odd) {
+template <bool TRANSPOSED>
+__global__ void stmatrix_faults(const __grid_constant__ TensorMap map, int fault, int odd) {
     extern __shared__ __align__(1024) uint8_t memory[];
     for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) {
         reinterpret_cast<uint4*>(memory)[i] = make_uint4(0, 0, 0, 0);
@@ -212,7 +215,7 @@ extern "C" __global__ void stmatrix_faults(const __grid_constant__ TensorMap map
         word = reinterpret_cast<const uint32_t&>(pair);
     }
     __syncthreads();
-    if (transposed) {
+    if constexpr (TRANSPOSED) {
         stmatrix_x2_trans(row, 0, word);   // !faulty_x2_trans
     } else {
         stmatrix_x4(row, 0, 0, 0, word);   // !faulty_x4
