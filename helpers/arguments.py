@@ -8,7 +8,6 @@ import numpy as np
 from helpers.arrays import BFLOAT16, current_device
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError
-from helpers.launches import cluster_tile
 from helpers.rungs import Rung
 from helpers.tensor_map import TensorMap
 from helpers.tile_order import N_LIMIT
@@ -142,7 +141,7 @@ def check_sizes(rung: Rung, m: int, n: int, k: int) -> None:
     if rung.split is not None:
         most_n = MAX_GRID[1] * columns
     else:
-        most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * cluster_tile(rung)[1]
+        most_n = INT32_MAX - columns if rung.order is None else N_LIMIT * rung.cluster_tile[1]
     limits = (min(MAX_GRID[1] * rows, INT32_MAX - rows), most_n, INT32_MAX - depth)
     for (axis, words, size), limit in zip(axes, limits, strict=True):
         if size > limit:

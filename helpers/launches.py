@@ -39,12 +39,6 @@ def in_order(rung: Rung, order: str) -> Rung:
     return replace(rung, order=order)
 
 
-def cluster_tile(rung: Rung) -> tuple[int, int]:
-    """Rows and columns of C that a cluster computes at a time: its CTAs' tiles lie one below the other, or abreast."""
-    rows, columns, _ = rung.tile
-    return (rows, columns * rung.cluster) if rung.abreast else (rows * rung.cluster, columns)
-
-
 class TileOrders:
     """The packed tile orders of one kernel in the memory of its backend: each list is made and uploaded once."""
 

@@ -119,11 +119,16 @@ class Rung:
         """How a reader names it: by its number, or the appendix by its name."""
         return str(self.number) if self.number <= len(RUNGS) else self.name
 
+    @property
+    def cluster_tile(self) -> tuple[int, int]:
+        """Rows and columns of C that a cluster computes at a time."""
+        rows, columns, _ = self.tile
+        return (rows, columns * self.cluster) if self.abreast else (rows * self.cluster, columns)
+
     def tiles(self, m: int, n: int) -> tuple[int, int]:
         """Tiles of an M x N result along M and N; those of a cluster count as one."""
-        rows, columns, _ = self.tile
-        down, across = (1, self.cluster) if self.abreast else (self.cluster, 1)
-        return (-(-m // (rows * down)), -(-n // (columns * across)))
+        rows, columns = self.cluster_tile
+        return (-(-m // rows), -(-n // columns))
 
     def grid(self, m: int, n: int, sms: int = H200_SMS) -> tuple[int, ...]:
         """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row.
@@ -315,7 +320,7 @@ SPLIT_K_DEFAULTS: dict[str, int | str] = {"TILE_M": 64, "TILE_N": 128, "STAGES":
 def split_k(
     rows: int, columns: int, stages: int, split: int, a_rows: int | None = None
 ) -> tuple[Rung, dict[str, int]]:
-    """The appendix's kernel with a tile of C of rows x columns, so many stages, and K in so many parts; its defines.
+    """appendix_split_k with a tile of C of rows x columns, so many stages, and K in so many parts; its defines.
 
     a_rows: of A that are loaded, all of the tile's by default; with fewer than those, M must not be larger.
     Raises ArgumentError for what the file does not compile with.
@@ -366,7 +371,7 @@ def split_k(
 
 
 def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
-    """The appendix's kernel whose clusters compute tiles of 192, 224 or 256 rows and 256 columns; its defines.
+    """appendix_fitted_tiles, whose clusters compute tiles of 192, 224 or 256 rows and 256 columns; its defines.
 
     stages: 2 to 4. Raises ArgumentError for what the file does not compile with.
     """

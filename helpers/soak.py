@@ -14,7 +14,6 @@ from pathlib import Path
 from helpers.bugs import BUGS, search
 from helpers.entry import Parser, guarded
 from helpers.kernel import emulate
-from helpers.launches import cluster_tile
 from helpers.rungs import APPENDIX, RUNGS, Rung, fitted_tiles, split_k
 
 RUNS, SEEDS = 1000, 20
@@ -59,7 +58,7 @@ def case(number: int) -> Case:
     draw = random.Random(number)
     rung, defines = _variant(draw, KERNELS[number % len(KERNELS)])
     steps = max(2 * rung.stages + 2, LEAST_K // rung.tile[2], (rung.split or 0) * (2 * rung.stages + 1))
-    rows, columns = cluster_tile(rung)
+    rows, columns = rung.cluster_tile
     most = (MOST_TILES * rows // rung.tile[0], MOST_TILES * columns // rung.tile[1], steps)
     lengths = [_length(draw, *limits) for limits in zip(rung.tile, rung.multiples, most, strict=True)]
     if rung.most_rows is not None:

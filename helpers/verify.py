@@ -19,7 +19,6 @@ from helpers.checks import is_integer, require_integer
 from helpers.diagnosis import describe_difference, describe_missing, describe_nan, describe_wrong
 from helpers.errors import ArgumentError
 from helpers.kernel import Kernel, KernelFault
-from helpers.launches import cluster_tile
 from helpers.reference import as_float, error_bound, module_of, reference_product
 from helpers.rungs import H200_SMS, Rung
 
@@ -226,7 +225,7 @@ class _Trial:
         self.A, self.B, self.fault = A, B, ""
         m, n = A.shape[0], B.shape[1]
         rows, columns, depth = kernel.rung.tile
-        down, across = cluster_tile(kernel.rung)
+        down, across = kernel.rung.cluster_tile
         band = down * n + across   # whoever writes a tile too far down writes here
         memory, self.C = _between_bands(m, n, kernel.backend, band, GUARD_BAND)
         self.C.view(np.uint16)[...] = FILLING

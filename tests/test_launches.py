@@ -13,7 +13,7 @@ from helpers.backends import CudaBackend
 from helpers.errors import ArgumentError
 from helpers.gpu import Gpu
 from helpers.kernel import Kernel, emulate, load
-from helpers.launches import TileOrders, cluster_tile, plan_launch
+from helpers.launches import TileOrders, plan_launch
 from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung, fitted_tiles
 from helpers.tensor_map import TensorMap
 from helpers.tile_order import hilbert, packed, tile_order
@@ -88,7 +88,7 @@ def test_clusters_abreast_walk_tiles_of_two_side_by_side():
     plan, *_ = planned(abreast, sms=5)
     assert np.array_equal(plan.arguments[3], packed(hilbert(3, 2)))
     assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (4,)
-    assert (cluster_tile(abreast), cluster_tile(CLUSTERS), cluster_tile(TMA)) == ((128, 512), (256, 256), (128, 256))
+    assert (abreast.cluster_tile, CLUSTERS.cluster_tile, TMA.cluster_tile) == ((128, 512), (256, 256), (128, 256))
 
 
 def test_fitted_tiles_get_three_maps_and_no_pointer():

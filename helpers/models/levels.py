@@ -11,7 +11,6 @@ import numpy as np
 
 from helpers.checks import require_known
 from helpers.errors import ArgumentError
-from helpers.launches import cluster_tile
 from helpers.models.k_walk import hbm_read
 from helpers.models.l2 import l2_traffic
 from helpers.models.machine import H200, Gpu
@@ -70,7 +69,7 @@ def level_bytes(rung: str | int | Rung, m: int = 4096, n: int = 4096, k: int = 4
 
 def hbm_bytes(rung: Rung, m: int, n: int, k: int, gpu: Gpu = H200) -> int:
     """Bytes that a rung reads from HBM and writes to it, by the model of L2, in the order of tiles of its own."""
-    tile = (*cluster_tile(rung), max(rung.tile[2], L1_DEPTH))
+    tile = (*rung.cluster_tile, max(rung.tile[2], L1_DEPTH))
     tiles = _order(rung, m, n)
     slots = gpu.sm_count * CTAS_PER_SM.get(rung.number, 1)
     if rung.most_ctas:

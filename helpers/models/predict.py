@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from helpers.checks import require_integer
 from helpers.errors import ArgumentError
-from helpers.launches import cluster_tile
 from helpers.models.banks import warp_wavefronts
 from helpers.models.coalescing import lane_addresses, warp_traffic
 from helpers.models.machine import WARP, Gpu, gpu_for
@@ -111,7 +110,7 @@ def predict(
     for name, size in (("m", m), ("n", n), ("k", k)):
         require_integer(name, size, 1)
     if found.number >= 6:
-        bounds = (*_tensor_bounds(found, gpu), *_memory_bounds(m, n, k, cluster_tile(found), gpu))
+        bounds = (*_tensor_bounds(found, gpu), *_memory_bounds(m, n, k, found.cluster_tile, gpu))
         return Prediction(f"{found.name}, M={m} N={n} K={k}, {gpu.name}: upper bounds", bounds)
     if found.number == 1:
         work = _coalescing_work(k, entry)

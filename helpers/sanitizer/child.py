@@ -17,7 +17,6 @@ from helpers.arrays import empty_matrix, namespace, random_matrix, to_backend, t
 from helpers.entry import Parser, guarded
 from helpers.errors import BackendError
 from helpers.kernel import Kernel, load
-from helpers.launches import cluster_tile
 from helpers.records import size_name
 from helpers.rungs import Rung
 from helpers.subjects import find_subjects
@@ -37,7 +36,7 @@ def shapes(rung: Rung) -> tuple[tuple[int, int, int], ...]:
     for one another. Where CTAs divide K, there is also one of two tiles with edges and a step less than CTAs. With a
     limit for M, it is M of whole tiles, and one row less with edges.
     """
-    rows, columns, depth = *cluster_tile(rung), rung.tile[2]
+    rows, columns, depth = *rung.cluster_tile, rung.tile[2]
     least_m, least_n, least_k = rung.multiples
     parts = rung.split or 1
     paced = -(-CHECKPOINTS * pace_steps(rung) // (EDGED // SHARERS))   # steps, of each of its tiles
