@@ -1,4 +1,4 @@
-"""What compute-sanitizer and the long runs watch: the rungs, the last one's other clusters, the appendices."""
+"""What compute-sanitizer and the long runs watch: the rungs, the last one's other clusters, the appendix's kernels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,5 +60,5 @@ def find_subjects(name: str) -> tuple[Subject, ...]:
         known = ", ".join(subject.name for subject in SUBJECTS if subject.rung.name == rung.name)
         raise ArgumentError(f"{short(text)} is no variant that is watched: give one of {known}.")
     rung = find_rung(name)
-    found = tuple(subject for subject in SUBJECTS if subject.rung.name == rung.name) or (Subject(rung),)
+    found = tuple(subject for subject in SUBJECTS if subject.rung.name == rung.name)
     return tuple(subject for subject in found if not subject.is_variant) or found

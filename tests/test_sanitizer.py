@@ -671,9 +671,6 @@ def test_an_explanation_fits_only_what_it_names():
     assert silent.fits(outcome("memcheck", "", None)) and not silent.fits(outcome("racecheck", RACECHECK, 99))
 
 
-LAST = Subject(RUNGS[-1])
-
-
 def of_tree(subject):
     return find_sanitized(subject.rung, defines=subject.defines)
 
@@ -692,8 +689,6 @@ def test_every_tool_has_looked_at_every_rung_and_variant(subject):
     if subject in NO_RECORD:
         pytest.skip(f"not recorded yet: {command}")
     assert found is not None, command
-    if subject == LAST and found.shapes != child.shapes(rung):
-        pytest.skip(f"recorded with other shapes, which do not pass two checkpoints: {command}")
     if found.device.compute_capability == "9.0":
         hashes = {entry: load(rung, "emulator", entry=entry, defines=subject.defines).code_hash
                   for entry in (rung.entry, *rung.twins)}

@@ -69,7 +69,7 @@ RUN = (
 
 
 def list_rungs(options: argparse.Namespace, output: Output) -> int:
-    """The rungs of the ladder, and the appendix, which has no number and no notebook."""
+    """The rungs of the ladder, and the kernels of the appendix, which have no number and no notebook."""
     for rung in (*RUNGS, *APPENDIX):
         is_rung = rung in RUNGS
         row = {

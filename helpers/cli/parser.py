@@ -7,6 +7,7 @@ from pathlib import Path
 from helpers.backends import SCHEDULES
 from helpers.cli import commands
 from helpers.cli.doctor import doctor
+from helpers.defines import MOST_LETTERS
 from helpers.entry import Parser, folder
 from helpers.rungs import ROOT
 
@@ -124,6 +125,6 @@ def define(text: str) -> tuple[str, str | int]:
         raise argparse.ArgumentTypeError(f"{text!r} is no define: give NAME=VALUE such as BUFFERS=1")
     if not equals:
         return name, 1
-    return name, int(value) if re.fullmatch(r"-?\d{1,100}", value, re.ASCII) else value
+    return name, int(value) if re.fullmatch(rf"-?\d{{1,{MOST_LETTERS}}}", value, re.ASCII) else value
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/sanitizer.md: what compute-sanitizer said about the rungs and appendices, and what it cannot see."""
+"""Writes docs/sanitizer.md: what compute-sanitizer said about the rungs and the appendix, and what it cannot see."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ def test_the_defines_are_those_of_the_files():
 def test_random_shapes_and_schedules_are_right(fuzz):
     """The defines of `make soak`; each combination that is new costs a compilation, so it is left to the next test.
 
-    The appendix is an exception: a case of it has a variant of its own.
+    The kernels of the appendix are an exception: each of their cases has a variant of its own.
     """
     found = [problem(case(number)) for number in range(FIRST, FIRST + 10 * fuzz)]
     assert [text for text in found if text] == []
