@@ -4,164 +4,34 @@ Add a rung by adding a `Rung` to `RUNGS`; nothing else in the package names a ke
 """
 
 import re
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
 from helpers.checks import is_integer, require_integer
 from helpers.errors import ArgumentError
+from helpers.rung import (
+    BF16_BYTES,
+    H200_SMS,
+    KERNEL_DIR,
+    MAX_SHARED_BYTES,
+    NOTEBOOK_DIR,
+    ROOT,
+    Box,
+    Maps,
+    Rung,
+    ring_bytes,
+    staging_bytes,
+)
 from helpers.words import short
 
-ROOT = Path(__file__).resolve().parent.parent
-KERNEL_DIR = ROOT / "kernels"
-NOTEBOOK_DIR = ROOT / "notebooks"
+__all__ = [
+    "APPENDIX", "BF16_BYTES", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR", "ROOT", "RUNGS", "Box",
+    "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four", "split_k",
+]
 
-
-MAX_SHARED_BYTES = 227 * 1024   # of a CTA on compute capability 9.0, static and dynamic together
-H200_SMS = 132   # streaming multiprocessors of an H200 and of an H100 SXM
-
-
-@dataclass(frozen=True)
-class Box:
-    """The part of a matrix that one TMA copy moves: columns x rows elements, the innermost dimension first.
-
-    swizzle, l2_promotion: as of `helpers.tensor_map.tensor_map`.
-    """
-
-    columns: int
-    rows: int
-    swizzle: str = "128B"
-    l2_promotion: str = "128B"
-
-
-@dataclass(frozen=True)
-class Maps:
-    """Which matrices a kernel gets as tensor maps, with their boxes; None: as a pointer.
-
-    C_pointer: C goes as a pointer too, after its map, for a variant of the kernel whose threads store.
-    """
-
-    A: Box | None = None
-    B: Box | None = None
-    C: Box | None = None
-    C_pointer: bool = False
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One kernel of the ladder.
-
-    number, name, title: `3`, `"03_register_tiling"`, `"Register tiling"`. An appendix has the number behind the last.
-    entry: the `extern "C"` function that is measured; `twins` are further ones in the same file.
-    tile: (rows, columns, depth) of C's tile per CTA and of one step along K.
-    block: threads per CTA. grid: (ceil(N / columns), ceil(M / rows)), unless `order` or `split` is given.
-    multiples: (M, N, K) must be multiples of these (1 = any size).
-    alignment: bytes; the base address of each matrix must be a multiple of it.
-    shared_bytes: dynamic shared memory per CTA (static shared memory is in the kernel itself).
-    compute_capability: a rule, `'>=7.5'` or `'==9.0'`.
-    maps: which of A, B and C the kernel gets as tensor maps.
-    stages: steps along K that are in shared memory at once.
-    cluster: CTAs of a cluster, whose tiles lie one below the other in C, or side by side where `abreast`.
-    order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
-    list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
-    persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
-    dependent: a programmatic dependent launch, which may begin while the one before ends; the kernel waits for that.
-    split: CTAs of a cluster that divide K among themselves; the grid is (split, columns of tiles, rows of tiles).
-    None: a CTA goes through all of K.
-    most_rows: M is at most so many, where the kernel loads no more of A; None: any.
-    constants: what the file's defines must be for this launch, by name; `load` refuses others.
-    maker: the function of this module that gives variants of the rung with other constants, and their defines.
-    defaults: what the file takes for these where none is given; a text is the name of another define.
-    base: the name of the kernel that its changes are told from; None: the rung before.
-    ablations: defines that take a part of the kernel away; they are recorded beside it.
-    `helpers.launches` says what arguments follow from this.
-    """
-
-    number: int
-    name: str
-    title: str
-    idea: str
-    tile: tuple[int, int, int]
-    block: tuple[int, ...]
-    multiples: tuple[int, int, int] = (1, 1, 1)
-    alignment: int = 2
-    shared_bytes: int = 0
-    compute_capability: str = ">=7.5"   # the oldest that NVRTC 13 compiles for
-    entry: str = "matmul"
-    twins: tuple[str, ...] = field(default=())
-    maps: Maps = Maps()
-    stages: int = 1
-    cluster: int = 1
-    abreast: bool = False
-    order: str | None = None
-    persistent: bool = False
-    most_ctas: int | None = None
-    dependent: bool = False
-    split: int | None = None
-    most_rows: int | None = None
-    constants: dict[str, int] = field(default_factory=dict, hash=False)
-    maker: str = ""
-    defaults: dict[str, int | str] = field(default_factory=dict, hash=False)
-    base: str | None = None
-    ablations: tuple[dict[str, int], ...] = field(default=(), hash=False)
-
-    @property
-    def path(self) -> Path:
-        """The kernel file."""
-        return KERNEL_DIR / f"{self.name}.cu"
-
-    @property
-    def notebook(self) -> Path:
-        """The notebook that explains it."""
-        return NOTEBOOK_DIR / f"{self.name}.ipynb"
-
-    @property
-    def handle(self) -> str:
-        """How a reader names it: by its number, or the appendix by its name."""
-        return str(self.number) if self.number <= len(RUNGS) else self.name
-
-    @property
-    def cluster_tile(self) -> tuple[int, int]:
-        """Rows and columns of C that a cluster computes at a time."""
-        rows, columns, _ = self.tile
-        return (rows, columns * self.cluster) if self.abreast else (rows * self.cluster, columns)
-
-    def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Tiles of an M x N result along M and N; those of a cluster count as one."""
-        rows, columns = self.cluster_tile
-        return (-(-m // rows), -(-n // columns))
-
-    def grid(self, m: int, n: int, sms: int = H200_SMS) -> tuple[int, ...]:
-        """CTAs for an M x N result on a GPU of so many SMs: along x (columns of C) and y (rows), or in one row.
-
-        Where CTAs divide K: along x those of a tile, along y and z the columns and rows of C.
-        """
-        m_tiles, n_tiles = self.tiles(m, n)
-        if self.split is not None:
-            return (self.split, n_tiles, m_tiles)
-        if self.order is None:
-            return (n_tiles, m_tiles * self.cluster)
-        clusters = m_tiles * n_tiles
-        if self.persistent:
-            clusters = min(clusters, max(1, min(sms, self.most_ctas or sms) // self.cluster))
-        return (clusters * self.cluster,)
-
-
-BF16_BYTES = 2
 AB_MAPS = Maps(A=Box(64, 128), B=Box(64, 64))
 ABC_MAPS = Maps(A=Box(64, 128), B=Box(64, 64), C=Box(64, 64), C_pointer=True)
 TMA_MULTIPLES = (1, 8, 8)   # TMA moves 16 bytes at least along a row
-
-
-def _ring_bytes(tile: tuple[int, int, int], stages: int, barriers: int) -> int:
-    """Shared memory for so many steps of A and B, and 8-byte mbarriers for each, in whole units of 16 bytes."""
-    rows, columns, depth = tile
-    return -(-stages * ((rows + columns) * depth * BF16_BYTES + 8 * barriers) // 16) * 16
-
-
-def _staging_bytes(box: Box) -> int:
-    """Shared memory for two boxes of C for each of two consumers."""
-    return 2 * 2 * box.columns * box.rows * BF16_BYTES
-
 
 RUNGS: tuple[Rung, ...] = (
     Rung(
@@ -210,7 +80,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(256,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 256, 64), stages=2, barriers=1),
+        shared_bytes=ring_bytes((128, 256, 64), stages=2, barriers=1),
         compute_capability=">=9.0",
         maps=AB_MAPS,
         stages=2,
@@ -225,7 +95,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(256,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 128, 64), stages=2, barriers=1),
+        shared_bytes=ring_bytes((128, 128, 64), stages=2, barriers=1),
         compute_capability="==9.0",
         maps=AB_MAPS,
         stages=2,
@@ -239,7 +109,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(384,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2),
+        shared_bytes=ring_bytes((128, 256, 64), stages=4, barriers=2),
         compute_capability="==9.0",
         maps=AB_MAPS,
         stages=4,
@@ -254,7 +124,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(384,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2),
+        shared_bytes=ring_bytes((128, 256, 64), stages=4, barriers=2),
         compute_capability="==9.0",
         maps=AB_MAPS,
         stages=4,
@@ -269,7 +139,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(384,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2),
+        shared_bytes=ring_bytes((128, 256, 64), stages=4, barriers=2),
         compute_capability="==9.0",
         maps=AB_MAPS,
         stages=4,
@@ -286,7 +156,7 @@ RUNGS: tuple[Rung, ...] = (
         block=(384,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes((128, 256, 64), stages=4, barriers=2) + _staging_bytes(Box(64, 64)),
+        shared_bytes=ring_bytes((128, 256, 64), stages=4, barriers=2) + staging_bytes(Box(64, 64)),
         compute_capability="==9.0",
         maps=ABC_MAPS,
         stages=4,
@@ -325,26 +195,22 @@ def split_k(
     a_rows: of A that are loaded, all of the tile's by default; with fewer than those, M must not be larger.
     Raises ArgumentError for what the file does not compile with.
     """
-    for name, value, known in (
-        ("rows", rows, (64, 128)),
-        ("columns", columns, (64, 128, 192, 256)),
-        ("split", split, range(1, 9)),
-        ("a_rows", rows if a_rows is None else a_rows, range(8, 129, 8)),
-    ):
-        if not is_integer(value) or value not in known:
-            raise ArgumentError(f"{name} is {value!r}: it must be one of {', '.join(map(str, known))}.")
-    require_integer("stages", stages, 1)
     loaded = rows if a_rows is None else a_rows
+    _require_one_of("rows", rows, (64, 128))
+    _require_one_of("columns", columns, (64, 128, 192, 256))
+    _require_one_of("split", split, range(1, 9))
+    _require_one_of("a_rows", loaded, range(8, 129, 8))
+    require_integer("stages", stages, 1)
     if loaded > rows:
         raise ArgumentError(f"a_rows is {a_rows}: the tile has {rows} rows; give {rows} at most.")
     tile = (rows, columns, 64)
-    if stages > (most := MAX_SHARED_BYTES // _ring_bytes(tile, 1, barriers=2)):
+    if stages > (most := MAX_SHARED_BYTES // ring_bytes(tile, 1, barriers=2)):
         raise ArgumentError(
             f"stages is {short(stages)}: shared memory has room for {most} of a tile of {rows} x {columns}; "
             f"give {most} at most."
         )
     partial = rows * columns * 4   # fp32 sums, where the ring was; the file has room for them without a split too
-    ring = _ring_bytes(tile, stages, barriers=0)
+    ring = ring_bytes(tile, stages, barriers=0)
     defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages, "SPLIT": split}
     rung = Rung(
         number=len(RUNGS) + 1,
@@ -375,9 +241,8 @@ def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
 
     stages: 2 to 4. Raises ArgumentError for what the file does not compile with.
     """
-    for name, value, known in (("height", height, (192, 224, 256)), ("stages", stages, range(2, 5))):
-        if not is_integer(value) or value not in known:
-            raise ArgumentError(f"{name} is {short(value)}: it must be one of {', '.join(map(str, known))}.")
+    _require_one_of("height", height, (192, 224, 256))
+    _require_one_of("stages", stages, range(2, 5))
     tile = (height, 128, 64)
     quarter = Box(64, height // 4)   # of A, and of C
     defines = {"HEIGHT": height, "STAGES": stages}
@@ -390,7 +255,7 @@ def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
         block=(384,),
         multiples=TMA_MULTIPLES,
         alignment=16,
-        shared_bytes=_ring_bytes(tile, stages, barriers=2) + _staging_bytes(quarter),
+        shared_bytes=ring_bytes(tile, stages, barriers=2) + staging_bytes(quarter),
         compute_capability="==9.0",
         maps=Maps(A=quarter, B=Box(64, 64), C=quarter),
         stages=stages,
@@ -405,6 +270,12 @@ def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
         base="10_clusters",
     )
     return rung, defines
+
+
+def _require_one_of(name: str, value: object, known: Sequence[int]) -> None:
+    """Raises ArgumentError if an argument is none of the numbers that are known."""
+    if not is_integer(value) or value not in known:
+        raise ArgumentError(f"{name} is {short(value)}: it must be one of {', '.join(map(str, known))}.")
 
 
 # What the files compile to without defines.
