@@ -25,8 +25,8 @@ from helpers.rung import (
 from helpers.words import short
 
 __all__ = [
-    "APPENDIX", "BF16_BYTES", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR", "ROOT", "RUNGS", "Box",
-    "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four", "split_k",
+    "APPENDIX", "BF16_BYTES", "FITTED_HEIGHTS", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR", "ROOT", "RUNGS",
+    "Box", "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four", "split_k",
 ]
 
 AB_MAPS = Maps(A=Box(64, 128), B=Box(64, 64))
@@ -236,12 +236,15 @@ def split_k(
     return rung, defines if a_rows is None else defines | {"A_ROWS": a_rows}
 
 
+FITTED_HEIGHTS = (192, 224, 256)   # rows of a tile for which the file has a wgmma
+
+
 def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
     """appendix_fitted_tiles, whose clusters compute tiles of 192, 224 or 256 rows and 256 columns; its defines.
 
     stages: 2 to 4. Raises ArgumentError for what the file does not compile with.
     """
-    _require_one_of("height", height, (192, 224, 256))
+    _require_one_of("height", height, FITTED_HEIGHTS)
     _require_one_of("stages", stages, range(2, 5))
     tile = (height, 128, 64)
     quarter = Box(64, height // 4)   # of A, and of C

@@ -14,7 +14,7 @@ from pathlib import Path
 from helpers.bugs import BUGS, search
 from helpers.entry import Parser, guarded
 from helpers.kernel import emulate
-from helpers.rungs import APPENDIX, RUNGS, Rung, fitted_tiles, split_k
+from helpers.rungs import APPENDIX, FITTED_HEIGHTS, RUNGS, Rung, fitted_tiles, split_k
 
 RUNS, SEEDS = 1000, 20
 PROGRESS = 100     # runs from one line of progress to the next
@@ -76,7 +76,7 @@ def case(number: int) -> Case:
 def _variant(draw: random.Random, rung: Rung) -> tuple[Rung, Mapping[str, int]]:
     """A rung with defines for its file; of the appendix a tile, a ring, and where K is split parts and rows of A."""
     if rung.abreast:
-        return fitted_tiles(draw.choice((192, 224, 256)), draw.randint(2, 4))
+        return fitted_tiles(draw.choice(FITTED_HEIGHTS), draw.randint(2, 4))
     if rung.split is None:
         return rung, draw.choice(VARIANTS.get(rung.number, ({},)))
     rows, columns = draw.choice((64, 128)), draw.choice((64, 128, 192, 256))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from helpers.errors import ArgumentError
 from helpers.records import file_name
-from helpers.rungs import RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
+from helpers.rungs import FITTED_HEIGHTS, RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
 from helpers.words import short
 
 
@@ -40,7 +40,7 @@ SPLITS: tuple[Subject, ...] = tuple(
         (128, 64, 8, 8, 16),
     )
 )
-FITTED: tuple[Subject, ...] = tuple(Subject(*fitted_tiles(height)) for height in (192, 224, 256))
+FITTED: tuple[Subject, ...] = tuple(Subject(*fitted_tiles(height)) for height in FITTED_HEIGHTS)
 VARIANTS: tuple[Subject, ...] = (*CLUSTERS, *SPLITS, *FITTED)
 SUBJECTS: tuple[Subject, ...] = (*map(Subject, RUNGS), *VARIANTS)
 
