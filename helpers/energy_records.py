@@ -105,10 +105,10 @@ class Energies:
 
     def _words(self, item: Energy, width: int) -> str:
         interval = median_interval(item.joules())
-        metered = "" if item.power_w is None else f", {item.power_w:.0f} W by the power meter"
+        metered = "" if item.power_w is None else f", {item.power_w:.0f} W metered"
         text = (
             f"{item.contender:<{width}}  {median(item.joules()):.3f} J ({interval.low:.3f} to {interval.high:.3f}), "
-            f"{median(item.joules(self.idle_w)):.3f} J beyond idle; {item.watts:.0f} W{metered}; "
+            f"{median(item.joules(self.idle_w)):.3f} J beyond idle; {item.watts:.0f} W counted{metered}; "
             f"{three_digits(item.tflops)} TFLOP/s"
         )
         if item.contender == CUBLAS or self.find(CUBLAS, item.n) is None:

@@ -44,6 +44,8 @@ A product that stands in two groups is counted once in all.
 - **cuBLAS at its best**: up to {PROPOSALS} algorithms that cublasLt proposes are tried; what counts is the faster of
   its first one and the one that was fastest. Bursts in turn, order swapped each round, launches queued beforehand,
   short ones as CUDA graphs.
+- **What runs**: rung 10 (*all SMs*: with 66 clusters in place of 64), or a kernel of the appendix, whose tile stands
+  there: a CTA's, with K in parts, or, *fitted*, a cluster's.
 - **x cuBLAS** is the median over the rounds of cuBLAS's time over ours, in brackets an interval for it
   (`helpers/intervals.py`). Every copy of C is checked, before it is timed and after.
 - **Of the bound**: the time that the work takes at least, over the time that it took. The bound is the longer one of
@@ -92,7 +94,11 @@ def reasons(speed: ShapeSpeed, limits: Limits) -> list[str]:
             f"Our {tiles} take {work.waves} waves of {work.at_once}, and {work.last_wave} are left for the last one."
         )
     m, n, _ = size
-    inside = m * n / (-(-m // rows) * rows * -(-n // columns) * columns)
+    if work.order is not None:   # clusters compute whole tiles of theirs
+        computed = work.ctas * rows * columns
+    else:
+        computed = -(-m // rows) * rows * -(-n // columns) * columns
+    inside = m * n / computed
     if not by_memory and inside < FULL_TILES:
         found.append(f"{1 - inside:.0%} of what our tiles compute lies outside C.")
     if rows_begin_amid_sectors(n):

@@ -6,7 +6,7 @@
 //           along the rows of C here: wgmma computes C transposed, as B^T times A^T.
 // Changed   In 10_clusters N runs along the columns of C, where a tile whose width is no multiple of 64 would begin
 //           amid lines of memory, 128 bytes each, of B's rows. Rows of A may begin anywhere.
-// Layout    A stage: HEIGHT rows of 64 of A, K-major, in four boxes; two boxes of 64 x 64 of B, one a consumer; 128-byte
+// Layout    A stage: HEIGHT rows of 64 k of A, in four boxes; two boxes of 64 x 64 of B, one a consumer; 128-byte
 //           swizzle. A cluster is two CTAs side by side, which need the same rows of A: each fetches half of them for
 //           both. Staging: two boxes of HEIGHT / 4 x 64 a consumer, swizzled; stmatrix turns the sums as it writes.
 //           order[i] = row of cluster tiles (HEIGHT x 256) | column of them << 16.
@@ -77,7 +77,7 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
     return reinterpret_cast<const uint32_t&>(pair);
 }
 
-// The wgmma for a tile of so many rows. Its first operand is B, where a row is one k: M is contiguous.
+// The wgmma for a tile of so many rows. Its first operand is B, where a row is one k: wgmma's M is contiguous.
 __device__ __forceinline__ void wgmma(float (&sums)[96], uint64_t b, uint64_t a, bool accumulate) {
     wgmma_m64n192k16<Major::MN, Major::K>(sums, b, a, accumulate);
 }

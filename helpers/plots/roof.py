@@ -177,7 +177,7 @@ def energy_bars(items: Sequence[FlopEnergy], title: str = "Energy of a FLOP, sus
         axes.set_ylim(max(1, len(items)) - 0.5, -0.5)
         axes.set_yticks(range(len(items)), [item.name for item in items])
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("pJ a FLOP")
+        axes.set_xlabel("pJ a FLOP, by the highest power reading (of wgmma alone the median)")
         if not items:
             axes.text(0.5, 0.5, MISSING, ha="center", va="center", transform=axes.transAxes)
         picture.text(0.015, 1 - 0.25 / height, title, fontsize=12.5, fontweight="bold", va="center")
