@@ -15,13 +15,19 @@ class Harmless:
 _LOADS, _RING, _WGMMA = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10)
 _SPLIT, _FITTED = ("appendix_split_k",), ("appendix_fitted_tiles",)
 _CLUSTERS = (10, *_FITTED)
+# Reasons of several entries, which the page tells together.
+_SCOPE = "A wait of cluster scope sees all that one of CTA scope sees."
+_LEADING = "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle."
+_MULTIPLE = "k is a multiple of 16: it is above 1 where it is above 0."
+_REGISTERS = "The fence is about registers, which a wait does not touch."
+_TWO_WAITS = "Two waits for different things, and nothing comes between them."
 _PREFETCH = "A prefetch is a hint: a map that is not fetched beforehand is fetched at its first use."
 
 HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         _LOADS,
         ("mbarrier_wait 1: mbarrier_wait_cluster in its place",),
-        "A wait of cluster scope sees all that one of CTA scope sees.",
+        _SCOPE,
     ),
     Harmless(
         _RING + _SPLIT,
@@ -29,12 +35,12 @@ HARMLESS: tuple[Harmless, ...] = (
             "mbarrier_wait 1: mbarrier_wait_cluster in its place",
             "mbarrier_wait 2: mbarrier_wait_cluster in its place",
         ),
-        "A wait of cluster scope sees all that one of CTA scope sees.",
+        _SCOPE,
     ),
     Harmless(
         _CLUSTERS,
         ("mbarrier_wait 1: mbarrier_wait_cluster in its place",),
-        "A wait of cluster scope sees all that one of CTA scope sees.",
+        _SCOPE,
     ),
     Harmless(
         _LOADS + _RING + (10,) + _SPLIT,
@@ -49,12 +55,12 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         _WGMMA + _SPLIT,
         ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
-        "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle.",
+        _LEADING,
     ),
     Harmless(
         _FITTED,
         ("wgmma_descriptor 2: leading_bytes + 16", "wgmma_descriptor 2: leading_bytes - 16"),
-        "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle.",
+        _LEADING,
     ),
     Harmless(
         _FITTED,
@@ -64,32 +70,32 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         (6,),
         ("wgmma_m64n128k16 1: accumulate, 0 -> 1 at 17",),
-        "k is a multiple of 16: it is above 1 where it is above 0.",
+        _MULTIPLE,
     ),
     Harmless(
         _RING,
         ("wgmma_m64n256k16 1: accumulate, 0 -> 1 at 17",),
-        "k is a multiple of 16: it is above 1 where it is above 0.",
+        _MULTIPLE,
     ),
     Harmless(
         (10,),
         ("wgmma_m64n256k16 1: accumulate, 0 -> 1 at 19",),
-        "k is a multiple of 16: it is above 1 where it is above 0.",
+        _MULTIPLE,
     ),
     Harmless(
         _FITTED,
         ("wgmma 1: accumulate, 0 -> 1 at 19",),
-        "k is a multiple of 16: it is above 1 where it is above 0.",
+        _MULTIPLE,
     ),
     Harmless(
         (6,),
         ("mbarrier_wait 1: after wgmma_fence 1",),
-        "The fence is about registers, which a wait does not touch.",
+        _REGISTERS,
     ),
     Harmless(
         _RING,
         ("mbarrier_wait 2: after wgmma_fence 1",),
-        "The fence is about registers, which a wait does not touch.",
+        _REGISTERS,
     ),
     Harmless(
         _RING + _CLUSTERS + _SPLIT,
@@ -149,12 +155,12 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         _CLUSTERS,
         ("barrier_cluster_wait 1: after griddepcontrol_wait 1",),
-        "Two waits for different things, and nothing comes between them.",
+        _TWO_WAITS,
     ),
     Harmless(
         _SPLIT,
         ("__syncthreads 1: after griddepcontrol_wait 1",),
-        "Two waits for different things, and nothing comes between them.",
+        _TWO_WAITS,
     ),
     Harmless(
         _SPLIT,
