@@ -1,15 +1,16 @@
 // appendix_fitted_tiles: tiles as tall as fill the last round.
 //
 // Idea      Persistent clusters go over the tiles of C in rounds, and a last round of a few tiles takes as long as a
-//           full one: 289 tiles for 66 clusters are four rounds and a bit, and cost five. Tiles that are less tall are
-//           more, and fill five shorter rounds. A wgmma's M is 64, but its N is any multiple of 8 up to 256; so N runs
-//           along the rows of C here: wgmma computes C transposed, as B^T times A^T.
-// Changed   In 10_clusters N runs along the columns of C, where a tile whose width is no multiple of 64 would begin
-//           amid lines of memory, 128 bytes each, of B's rows. Rows of A may begin anywhere.
+//           full one: 289 tiles for 66 clusters are four rounds and a bit, and cost five. Of less tall tiles there are
+//           more, and they fill five shorter rounds. A wgmma's M is 64, but its N is any multiple of 8 up to 256; so N
+//           runs along the rows of C here: wgmma computes C transposed, as B^T times A^T.
+// Changed   In 10_clusters N runs along the columns of C. There a tile whose width is no multiple of 64 would begin
+//           amid a line of memory, 128 bytes, in every row of B; but a tile may begin at any row of A. So A and B
+//           change roles: the CTAs of a cluster lie side by side and share A. All SMs are at work, and not 128 of them.
 // Layout    A stage: HEIGHT rows of 64 k of A, in four boxes; two boxes of 64 x 64 of B, one a consumer; 128-byte
 //           swizzle. A cluster is two CTAs side by side, which need the same rows of A: each fetches half of them for
 //           both. Staging: two boxes of HEIGHT / 4 x 64 a consumer, swizzled; stmatrix turns the sums as it writes.
-//           order[i] = row of cluster tiles (HEIGHT x 256) | column of them << 16.
+//           order[i] = row of cluster tiles (HEIGHT x 256) | column << 16; cluster c takes c, c + clusters, ...
 // Contract  C[M,N] = A[M,K] @ B[K,N], row-major bf16, fp32 accumulation. Any M; N and K multiples of 8; bases 16-byte
 //           aligned. What lies outside of A and B arrives as zeros; what lies outside of C is not stored.
 // Launch    grid (2 * min(66, cluster tiles)), block (THREADS), dynamic shared memory sizeof(Shared).
