@@ -498,6 +498,10 @@ def test_reasons_follow_from_the_record() -> None:
         "Rows of B begin amid sectors, which makes them slow to load.",
         "A launch of ours takes 10.0 us, of which 2.4 are work: its beginning and its end count.",
     ]
+    clusters = speed((4090, 4104, 4040), 0.2, 0.19, Work((224, 128), 19 * 17 * 2, 132, "grouped"))
+    assert "9% of what our tiles compute lies outside C." in reasons(clusters, LIMITS), "of whole clusters"
+    parts = speed((4090, 4104, 4040), 0.2, 0.19, Work((128, 256), 32 * 17 * 3, 132, None))
+    assert "6% of what our tiles compute lies outside C." in reasons(parts, LIMITS), "however often K is cut"
     even = speed((8192, 8192, 8192), 1.4, 1.38, Work((128, 256), 2048, 128, "grouped"))
     assert reasons(even, LIMITS) == ["Bound by the tensor cores: ours reaches 87% of that, cuBLAS 89%."]
 
