@@ -59,7 +59,8 @@ and the rows of A that are loaded where M is small ([shapes.md](shapes.md)). Eac
 the variants. Where K is divided, some shapes have fewer steps along K than CTAs, so that a CTA has nothing to add.
 """
 _FITTED = """
-`kernels/appendix_fitted_tiles.cu` is compiled anew for tiles as tall as fill the last round.
+`kernels/appendix_fitted_tiles.cu` is compiled anew for tiles as tall as fill the last round. These are a CTA's; the two
+of a cluster lie side by side.
 """
 _NOT_RECORDED = """
 It is not recorded yet: run `python -m helpers.compute_sanitizer --rungs {name}`.
