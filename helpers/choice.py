@@ -83,7 +83,7 @@ def _four() -> InRounds:
 _ON_ALL = replace(LAST, most_ctas=None)
 ANY_SECTORS: tuple[InRounds, ...] = (   # the first of equals is taken
     _in_rounds(LAST, LAST.name, "C has tiles enough for all SMs; large ones in clusters read the fewest bytes.", 1.0),
-    _in_rounds(_ON_ALL, f"{LAST.name}, all SMs", "On all SMs in place of 128 the tiles take a round less.", 1.03),
+    _in_rounds(_ON_ALL, f"{LAST.name}, all SMs", "On all SMs in place of 128 the tiles take fewer rounds.", 1.03),
     _fitted(224),
     _fitted(192),
 )

@@ -27,7 +27,7 @@
 #ifndef STAGES
 #define STAGES 4
 #endif
-static_assert(HEIGHT == 192 || HEIGHT == 224 || HEIGHT == 256, "multiply() has a wgmma for these");
+static_assert(HEIGHT == 192 || HEIGHT == 224 || HEIGHT == 256, "wgmma() is there for these");
 static_assert(STAGES >= 2, "a stage is given back one step after it was read: a ring of one would wait forever");
 constexpr int BN = 128, BK = 64;             // columns of the CTA's tile of C, and the depth of a step
 constexpr int CLUSTER = 2;                   // CTAs side by side, with the same rows of C

@@ -10,7 +10,10 @@ from helpers.errors import ArgumentError
 pytestmark = pytest.mark.hopper
 
 LONG = 200_000_000   # clock cycles, a tenth of a second: what reads too early reads what was there before
-SHAPES = [(1, 8, 8), (1, 4096, 4096), (130, 264, 200), (1000, 4096, 512), (2600, 2600, 136), (4096, 4096, 72)]
+SHAPES = [
+    (1, 8, 8), (1, 4096, 4096), (130, 264, 200), (1000, 4096, 512), (2600, 2600, 136), (4096, 4096, 72),
+    (4096, 6152, 72), (3584, 3584, 72), (3072, 3072, 72), (2560, 2560, 72),   # each kernel that works in rounds
+]
 
 
 def values(rows, columns, seed):
