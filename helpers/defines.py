@@ -9,8 +9,7 @@ from helpers.errors import ArgumentError
 from helpers.rungs import Rung
 from helpers.words import short
 
-MOST_LETTERS = 100       # of a name or a value: both come into names of files
-MOST_COUNT = 2**31 - 1   # of a C int
+MOST_LETTERS = 100   # of a name or a value: both come into names of files
 SWITCH = ("0", "1")
 
 
@@ -52,8 +51,9 @@ def declared_defines(path: Path) -> dict[str, str]:
 def require_declared(rung: Rung, defines: Mapping[str, str | int]) -> None:
     """Raises ArgumentError if a rung's file would not compile with a value, or would take it for another one.
 
-    A define that is 0 or 1 by default is a switch, any other a count. Not looked at: what the rung is launched for
-    (`Rung.constants`), which one value alone fits, and what the file does not ask for.
+    A define that is 0 or 1 by default is a switch; any other counts the stages of the ring, for which the launch has
+    shared memory: at most `Rung.stages`. Not looked at: what the rung is launched for (`Rung.constants`), which one
+    value alone fits, and what the file does not ask for.
     """
     for name, default in declared_defines(rung.path).items() if defines else ():
         if name not in defines or name in rung.constants:
@@ -61,12 +61,8 @@ def require_declared(rung: Rung, defines: Mapping[str, str | int]) -> None:
         text = str(defines[name])
         if default in SWITCH and text not in SWITCH:
             raise ArgumentError(f"define {name} is {short(defines[name])}: it is a switch, so it must be 0 or 1.")
-        if default not in SWITCH and not _is_count(text):
+        if default not in SWITCH and text not in map(str, range(1, rung.stages + 1)):   # nor "02", octal in C
             raise ArgumentError(
-                f"define {name} is {short(defines[name])}: it must be an integer from 1 to {MOST_COUNT:,}."
+                f"define {name} is {short(defines[name])}: it must be an integer from 1 to {rung.stages}, the stages "
+                f"that {rung.name} has shared memory for."
             )
-
-
-def _is_count(text: str) -> bool:
-    """Whether a text is a number from 1 on, without leading zeros, which make it octal in C."""
-    return bool(re.fullmatch(r"[1-9][0-9]{0,9}", text)) and int(text) <= MOST_COUNT

@@ -83,13 +83,23 @@ def test_a_switch_is_asked_for_its_truth_alone(rung):
 def test_what_a_files_defines_may_be(rung):
     names = declared_defines(rung.path).keys() - rung.constants.keys()
     for name in names:
-        good = (0, 1, "0", "1") if name in switches(rung) else (1, 2, "3")
+        good = (0, 1, "0", "1") if name in switches(rung) else (1, str(rung.stages), rung.stages)
         for value in good:
             require_declared(rung, {name: value, "OTHER": "x"})
-        wrong = (2, -1, "x", "01") if name in switches(rung) else (0, -1, 2**31, "x", "1.5", "02", name)
-        for value in wrong:
+        no_count = (0, -1, rung.stages + 1, 2**31, "x", "1.5", "02", name)
+        for value in (2, -1, "x", "01") if name in switches(rung) else no_count:
             with pytest.raises(ArgumentError, match=rf"^define {name} is {re.escape(repr(value))}: it .*must be .*\.$"):
                 require_declared(rung, {"OTHER": "x", name: value})
+
+
+def test_more_stages_than_there_is_shared_memory_for_are_refused_before_the_launch():
+    """On a GPU they lie behind the CTA's shared memory: the kernel stops there, and no other is launched after it."""
+    with pytest.raises(ArgumentError) as caught:
+        load(10, "emulator", defines={"STAGES": 5})
+    assert str(caught.value) == (
+        "define STAGES is 5: it must be an integer from 1 to 4, the stages that 10_clusters has shared memory for."
+    )
+    assert load(10, "emulator", defines={"STAGES": 4}).defines == {"STAGES": 4}
 
 
 def test_what_a_rung_is_launched_for_is_left_to_the_check_of_the_launch():
@@ -97,6 +107,12 @@ def test_what_a_rung_is_launched_for_is_left_to_the_check_of_the_launch():
     appendix = find_rung("appendix_split_k")
     assert load(appendix, "emulator", defines={"A_ROWS": "TILE_M"}).defines == {"A_ROWS": "TILE_M"}
     require_declared(replace(find_rung(10), constants={"PACE": 2}), {"PACE": 2})
+
+
+@FILES
+def test_what_is_counted_is_the_stages_of_a_ring(rung):
+    counts = declared_defines(rung.path).keys() - switches(rung) - rung.constants.keys()
+    assert counts <= {"STAGES", "BUFFERS"} and (not counts or rung.stages > 1)
 
 
 def test_the_switches_of_the_last_rung_and_of_the_appendix():

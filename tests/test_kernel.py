@@ -351,7 +351,7 @@ def test_rules():
         (dict(rung=1, defines={"X": True}), "define X has the value True"),
         (dict(rung=10, defines={"PACE": ""}), "define PACE has the value '': it must be an integer or a word, of 100"),
         (dict(rung=10, defines={"PACE": 2}), "define PACE is 2: it is a switch, so it must be 0 or 1"),
-        (dict(rung=10, defines={"STAGES": 0}), "define STAGES is 0: it must be an integer from 1 to 2,147,483,647"),
+        (dict(rung=10, defines={"STAGES": 0}), "define STAGES is 0: it must be an integer from 1 to 4, the stages"),
     ],
 )
 def test_load_refuses(arguments, words):
