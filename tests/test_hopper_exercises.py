@@ -94,7 +94,7 @@ def test_wrong_mendings_are_told_apart(name, answer, words):
     ("07.4", "248 of 256 arrivals missing; thread (0,0,0), warp 0. warp 0: 1 lane waits at empty[0]"),
     ("08.4", "rows 128 to 255, columns 0 to 255 were never written; this is tile (1, 0)"),
     ("09.4", "tile (1, 0) of 128 x 256 holds its product plus that of tile (0, 0)"),
-    ("10.4", "Line 170 overwrites what the TMA store of line 175 may still read"),
+    ("10.4", "may still read: its thread waits with cp_async_bulk_wait_group_read<0>()"),
 ])
 def test_the_report_leads_to_the_fault_and_does_not_give_the_mending(name, words):
     exercise = find_exercise(name)
