@@ -127,6 +127,12 @@ FITTED = {
         "if (finished.pending) store_block", "if (finished.pending && block < steps) store_block",
     ),
     "the last tile is not stored": ("if (finished.pending) {", "if (finished.pending && tiles > 1) {"),
+    "no wait for a free stage from the third tile on": (
+        "mbarrier_wait_cluster(&shared.empty", "if (i < first + 2 * clusters) mbarrier_wait_cluster(&shared.empty",
+    ),
+    "another phase of a full stage in the third tile": (
+        "place.stage], place.parity);", "place.stage], place.parity ^ (i == first + 2 * clusters));",
+    ),
     "the box is not waited for": ("cp_async_bulk_wait_group_read<1>();", "cp_async_bulk_wait_group_read<2>();"),
 }  # fmt: skip
 
