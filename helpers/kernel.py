@@ -206,7 +206,8 @@ def load(
     backend: `"cuda"`, `"emulator"`, or `"auto"`: the GPU if there is one that can run this rung; the kernel's
     `why_emulated` says why another one cannot.
     entry: another function of the file. defines: such as `{"BUFFERS": 1}`; one that is 0 or 1 where the rung's file is
-    given none is a switch, and must be 0 or 1. file: another .cu file with the same launch, for experiments.
+    given none is a switch, and must be 0 or 1; stages are at most the rung's. file: another .cu file with the same
+    launch, for experiments.
     Raises ArgumentError for names that don't exist, BackendError if the machine cannot run it.
     """
     found = find_rung(rung)
