@@ -16,7 +16,9 @@ from math import prod
 from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
 from helpers.models.machine import SECTOR_BYTES
+from helpers.rung import room
 from helpers.rungs import BF16_BYTES, H200_SMS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
+from helpers.words import plural
 
 Tile = tuple[int, int, int]
 
@@ -97,6 +99,7 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
     """
     for name, value in (("m", m), ("n", n), ("k", k), ("sms", sms)):
         require_integer(name, value, 1)
+    m, n, k, sms = (int(value) for value in (m, n, k, sms))   # NumPy's integers overflow
     if m <= FEW_ROWS[0][0] and n <= MAX_GRID[1] * FEW_ROWS[-1][1]:   # more tiles than that no grid has
         tile = _smallest(FEW_ROWS, m, n, sms) or FEW_ROWS[-1]
         return _split(tile, m, n, k, sms, "C has few rows, and reading B takes the time")
@@ -113,14 +116,6 @@ def choose(m: int, n: int, k: int, sms: int = H200_SMS) -> Choice:
 def rows_begin_amid_sectors(columns: int) -> bool:
     """Whether rows of a matrix of so many columns begin amid a sector, from the second one on."""
     return columns * BF16_BYTES % SECTOR_BYTES != 0
-
-
-def room(split: int, sms: int) -> int:
-    """Clusters of so many CTAs that find room at once, a CTA on each SM: those of three and more leave SMs idle.
-
-    A cluster lies in one GPC, and GPCs have 16 or 18 SMs (`python -m helpers.cluster_room` asks the driver).
-    """
-    return sms // split if split <= 2 else sms * 10 // 11 // split
 
 
 def _tiles(tile: Tile, m: int, n: int) -> int:
@@ -163,5 +158,5 @@ def _split(tile: Tile, m: int, n: int, k: int, sms: int, why: str) -> Choice:
         defines = defines | {"EARLY": 0}
     name = f"{rows} x {columns}" + (f", K in {parts}" if parts > 1 else "")
     divided = f"K in {parts} parts makes {count * parts} CTAs" if parts > 1 else "K is not split"
-    words = f"{why}: {count} tiles of {rows} x {columns} for {sms} SMs, and {divided}."
+    words = f"{why}: {plural(count, 'tile')} of {rows} x {columns} for {plural(sms, 'SM')}, and {divided}."
     return Choice(rung, name, words, defines)

@@ -9,6 +9,7 @@ NOTEBOOK_DIR = ROOT / "notebooks"
 
 MAX_SHARED_BYTES = 227 * 1024   # of a CTA on compute capability 9.0, static and dynamic together
 BF16_BYTES = 2
+GPC_SMS = 16     # of a graphics processing cluster, at least; a cluster of CTAs lies in one
 H200_SMS = 132   # streaming multiprocessors of an H200 and of an H100 SXM
 
 
@@ -135,8 +136,18 @@ class Rung:
             return (n_tiles, m_tiles * self.cluster)
         clusters = m_tiles * n_tiles
         if self.persistent:
-            clusters = min(clusters, max(1, min(sms, self.most_ctas or sms) // self.cluster))
+            most = min(room(self.cluster, sms), (self.most_ctas or sms) // self.cluster)
+            clusters = min(clusters, max(1, most))
         return (clusters * self.cluster,)
+
+
+def room(split: int, sms: int) -> int:
+    """Clusters of so many CTAs that find room at once, a CTA on each SM.
+
+    A cluster lies in one GPC, and GPCs have 16 or 18 SMs: where there are several, clusters of three and more leave SMs
+    idle (`python -m helpers.cluster_room` asks the driver).
+    """
+    return sms // split if split <= 2 or sms <= GPC_SMS else sms * 10 // 11 // split
 
 
 def ring_bytes(tile: tuple[int, int, int], stages: int, barriers: int) -> int:

@@ -195,12 +195,12 @@ def split_k(
     a_rows: of A that are loaded, all of the tile's by default; with fewer than those, M must not be larger.
     Raises ArgumentError for what the file does not compile with.
     """
-    loaded = rows if a_rows is None else a_rows
-    _require_one_of("rows", rows, (64, 128))
-    _require_one_of("columns", columns, (64, 128, 192, 256))
-    _require_one_of("split", split, range(1, 9))
-    _require_one_of("a_rows", loaded, range(8, 129, 8))
+    rows = _one_of("rows", rows, (64, 128))
+    columns = _one_of("columns", columns, (64, 128, 192, 256))
+    split = _one_of("split", split, range(1, 9))
+    loaded = rows if a_rows is None else _one_of("a_rows", a_rows, range(8, 129, 8))
     require_integer("stages", stages, 1)
+    stages = int(stages)
     if loaded > rows:
         raise ArgumentError(f"a_rows is {a_rows}: the tile has {rows} rows; give {rows} at most.")
     tile = (rows, columns, 64)
@@ -233,7 +233,7 @@ def split_k(
         defaults=SPLIT_K_DEFAULTS,
         base="07_pipelining",
     )
-    return rung, defines if a_rows is None else defines | {"A_ROWS": a_rows}
+    return rung, defines if a_rows is None else defines | {"A_ROWS": loaded}
 
 
 FITTED_HEIGHTS = (192, 224, 256)   # rows of a tile for which the file has a wgmma
@@ -244,8 +244,8 @@ def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
 
     stages: 2 to 4. Raises ArgumentError for what the file does not compile with.
     """
-    _require_one_of("height", height, FITTED_HEIGHTS)
-    _require_one_of("stages", stages, range(2, 5))
+    height = _one_of("height", height, FITTED_HEIGHTS)
+    stages = _one_of("stages", stages, range(2, 5))
     tile = (height, 128, 64)
     quarter = Box(64, height // 4)   # of A, and of C
     defines = {"HEIGHT": height, "STAGES": stages}
@@ -275,10 +275,11 @@ def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
     return rung, defines
 
 
-def _require_one_of(name: str, value: object, known: Sequence[int]) -> None:
-    """Raises ArgumentError if an argument is none of the numbers that are known."""
+def _one_of(name: str, value: object, known: Sequence[int]) -> int:
+    """The argument as Python's integer: NumPy's overflow. Raises ArgumentError if it is none that is known."""
     if not is_integer(value) or value not in known:
         raise ArgumentError(f"{name} is {short(value)}: it must be one of {', '.join(map(str, known))}.")
+    return int(value)
 
 
 # What the files compile to without defines.

@@ -197,4 +197,13 @@ def test_what_rounds_cost_is_their_tiles_times_what_an_element_costs():
 def test_fewer_sms_get_a_kernel_that_they_can_run(sms):
     for size in IN_ROUNDS:
         found = choose(*size, sms=sms)
-        assert found.rung.grid(*size[:2], sms)[0] <= max(sms, found.rung.cluster)
+        assert found.rung.grid(*size[:2], sms)[0] <= max(1, room(found.rung.cluster, sms)) * found.rung.cluster
+
+
+def test_integers_of_numpy_choose_as_pythons_do():
+    for size in ((4, 2**20, 2**20), (2**30, 8, 8), (4096, 6152, 4096)):
+        assert choose(*map(np.int32, size)) == choose(*size)
+
+
+def test_one_tile_is_no_tiles():
+    assert choose(8, 8, 8).why.endswith(": 1 tile of 64 x 64 for 132 SMs, and K is not split.")

@@ -344,3 +344,17 @@ def test_the_appendix_is_found_by_name():
         find_rung("appendix_")
     with pytest.raises(ArgumentError, match="rung '11' is not a rung: give one of 01_.*, appendix_split_k, .*number"):
         find_rung(11)
+
+
+@pytest.mark.parametrize("integer", [np.uint8, np.int16, np.int64])
+def test_integers_of_numpy_make_the_same_rung(integer):
+    """Eight bits have no room for -4, nor sixteen for the bytes of a stage."""
+    assert fitted_tiles(integer(192), np.int8(3)) == fitted_tiles(192, 3)
+    given = map(integer, (64, 128, 8, 2, 16))
+    assert split_k(*given) == split_k(64, 128, 8, 2, 16)
+
+
+def test_clusters_are_no_more_than_find_room_at_once():
+    """Those of four on GPUs with fewer SMs than an H200: one that begins when others end would double the time."""
+    rung, _ = in_clusters_of_four()
+    assert [rung.grid(65536, 65536, sms)[0] // 4 for sms in (132, 114, 78, 17, 16)] == [30, 25, 17, 3, 4]
