@@ -263,16 +263,16 @@ def _toolkit(facts: Facts) -> Finding | None:
 def filled(rung: str, n: int, sms: int) -> float | None:
     """Share of the places that the tiles of N x N fill, over all waves; None where a CTA does not have an SM alone.
 
-    A persistent kernel's places are its own CTAs, others' one a SM.
+    A place is a SM, or those of a cluster. A persistent kernel's waves are the rounds of its own CTAs.
     """
     found = find_rung(rung)
     if found.shared_bytes <= 114 * 1024:   # half of an SM's: two CTAs fit, or more
         return None
     rows, columns = found.tiles(n, n)
     tiles = rows * columns
-    places = found.grid(n, n, sms)[0] // found.cluster if found.persistent else sms // found.cluster
-    waves = -(-tiles // places)
-    return tiles / (waves * (sms // found.cluster))
+    places = sms // found.cluster
+    waves = found.rounds(n, n, sms) if found.persistent else -(-tiles // places)
+    return tiles / (waves * places)
 
 
 def _size(facts: Facts) -> Finding:

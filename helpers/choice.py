@@ -11,7 +11,6 @@ Each condition and each factor was found by measuring (docs/worklog.md, "the sum
 """
 
 from dataclasses import dataclass, field, replace
-from math import prod
 
 from helpers.arguments import MAX_GRID
 from helpers.checks import require_integer
@@ -62,8 +61,7 @@ class InRounds:
         """What an M x N result costs on a GPU of so many SMs, in elements of C that a CTA of rung 10 computes."""
         rung = self.choice.rung
         rows, columns, _ = rung.tile
-        clusters = rung.grid(m, n, sms)[0] // rung.cluster
-        return -(-prod(rung.tiles(m, n)) // clusters) * rows * columns * self.cost
+        return rung.rounds(m, n, sms) * rows * columns * self.cost
 
 
 def _in_rounds(rung: Rung, name: str, why: str, cost: float, defines: dict[str, int] | None = None) -> InRounds:

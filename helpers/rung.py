@@ -1,6 +1,7 @@
 """What a rung is: a kernel as data, and the grid and the tiles that follow. `helpers.rungs` has them all."""
 
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,6 +140,11 @@ class Rung:
             most = min(room(self.cluster, sms), (self.most_ctas or sms) // self.cluster)
             clusters = min(clusters, max(1, most))
         return (clusters * self.cluster,)
+
+    def rounds(self, m: int, n: int, sms: int = H200_SMS) -> int:
+        """How many tiles of an M x N result a cluster of a persistent rung computes at most, one after the other."""
+        clusters = self.grid(m, n, sms)[0] // self.cluster
+        return -(-prod(self.tiles(m, n)) // clusters)
 
 
 def room(split: int, sms: int) -> int:

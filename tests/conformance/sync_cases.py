@@ -1,6 +1,6 @@
 """stmatrix, barriers in shared memory, named barriers, ranks, elections, addresses."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,8 +15,26 @@ OPERATIONS = (
 )  # fmt: skip
 FIRST, SECOND, BOTH = 1, 2, 3   # ranks that act
 BOX, BOX_BYTES = (16, 8), 256   # what LOAD brings
+STORED_BYTES = 4096             # of shared memory that stmatrix writes into
 
 Script = list[tuple[int, str, int]]
+
+
+def stored_case(
+    name: str, entry: str, offsets: np.ndarray, stored: Callable[[np.ndarray, int], np.ndarray]
+) -> Case:
+    """A warp stores 8 x 8 matrices, lane l's row at offsets[l]. stored: what lies in the CTA's memory then."""
+    return Case(
+        name=f"stmatrix/{name}",
+        file="stmatrix.cu",
+        entry=entry,
+        arguments=("offsets", "dump"),
+        inputs=lambda: {"offsets": offsets.astype(np.int32), "dump": unwritten(STORED_BYTES)},
+        outputs=("dump",),
+        expected=lambda inputs: {"dump": stored(inputs["offsets"], STORED_BYTES)},
+        block=(32,),
+        shared_bytes=STORED_BYTES,
+    )
 
 
 def stmatrix_cases() -> Iterator[Case]:
@@ -34,17 +52,7 @@ def stmatrix_cases() -> Iterator[Case]:
         "anywhere": shuffled,
     }
     for name, offsets in patterns.items():
-        yield Case(
-            name=f"stmatrix/{name}",
-            file="stmatrix.cu",
-            entry="store_matrices",
-            arguments=("offsets", "dump"),
-            inputs=lambda offsets=offsets: {"offsets": offsets.astype(np.int32), "dump": unwritten(4096)},
-            outputs=("dump",),
-            expected=lambda inputs: {"dump": oracle.stored_matrices(inputs["offsets"], 4096)},
-            block=(32,),
-            shared_bytes=4096,
-        )
+        yield stored_case(name, "store_matrices", offsets, oracle.stored_matrices)
 
 
 def transposed_cases() -> Iterator[Case]:
@@ -65,17 +73,7 @@ def transposed_cases() -> Iterator[Case]:
         "others_outside": np.where(has_row, in_order, (lane - 24) * (1 << 20)),
     }
     for name, offsets in patterns.items():
-        yield Case(
-            name=f"stmatrix/two_transposed_{name}",
-            file="stmatrix.cu",
-            entry="store_two_transposed",
-            arguments=("offsets", "dump"),
-            inputs=lambda offsets=offsets: {"offsets": offsets.astype(np.int32), "dump": unwritten(4096)},
-            outputs=("dump",),
-            expected=lambda inputs: {"dump": oracle.two_transposed(inputs["offsets"], 4096)},
-            block=(32,),
-            shared_bytes=4096,
-        )
+        yield stored_case(f"two_transposed_{name}", "store_two_transposed", offsets, oracle.two_transposed)
 
 
 def both_tries(ranks: int = BOTH) -> Script:
