@@ -163,7 +163,7 @@ class Kernel:
             launch = self._implementation.prepared(
                 self._compiled, plan.grid, plan.block, arguments, plan.shared_bytes
             )
-            return partial(_launch_of, (self._orders,), launch)
+            return partial(_launch_of, (self._orders, *plan.kept), launch)
         return partial(self._launch, plan.grid, plan.block, passed, plan.shared_bytes)
 
     def launch(

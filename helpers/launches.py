@@ -6,28 +6,36 @@
     rung 9       A_map, B_map, C, order, tiles, M, N, K
     rung 10      A_map, B_map, C_map, C, order, tiles, M, N, K
     appendix_fitted_tiles      A_map, B_map, C_map, order, tiles, M, N, K
+    appendix_partitions        A_map, B_map, C_map, order, tiles, partition_of, drawn, M, N, K
 
 All of it follows from the fields of the rung.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from helpers.arrays import current_device, namespace
 from helpers.errors import ArgumentError
+from helpers.partitions import sm_partitions
 from helpers.rungs import Box, Rung
 from helpers.tensor_map import tensor_map
-from helpers.tile_order import ORDERS, packed, tile_order
+from helpers.tile_order import ORDERS, packed, tile_order, upper_first
+
+ZEROS = 1024   # that are uploaded at once
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch, as `Kernel.launch` takes it."""
+    """One launch, as `Kernel.launch` takes it. kept: arrays of its own, which must live as long as it is launched."""
 
     grid: tuple[int, ...]
     block: tuple[int, ...]
     arguments: tuple[Any, ...]
     shared_bytes: int
+    kept: tuple[Any, ...] = ()
 
 
 def in_order(rung: Rung, order: str) -> Rung:
@@ -40,18 +48,46 @@ def in_order(rung: Rung, order: str) -> Rung:
 
 
 class TileOrders:
-    """The packed tile orders of one kernel in the memory of its backend: each list is made and uploaded once."""
+    """The packed tile orders of one kernel in the memory of its backend: each list is made and uploaded once.
+
+    And what else its launches find in memory: the partitions of the SMs, and zeros.
+    """
 
     def __init__(self, backend: str):
         self._backend = backend
         self._lists: dict[tuple, Any] = {}
+        self._zeros: dict[int, Iterator[Any]] = {}
 
-    def get(self, order: str, m_tiles: int, n_tiles: int) -> Any:
-        """The order of that name for so many tiles: an int32 array of m | n << 16."""
-        key = (order, m_tiles, n_tiles, current_device(self._backend))
+    def get(self, order: str, m_tiles: int, n_tiles: int, round_tiles: int | None = None) -> Any:
+        """The order of that name for so many tiles: an int32 array of m | n << 16.
+
+        round_tiles: of a round; the upper rows of each then come first. None: as the order has them.
+        """
+        key = (order, m_tiles, n_tiles, round_tiles, current_device(self._backend))
         if key not in self._lists:
-            self._lists[key] = _uploaded(packed(tile_order(order, m_tiles, n_tiles)), self._backend)
+            tiles = tile_order(order, m_tiles, n_tiles)
+            if round_tiles is not None:
+                tiles = upper_first(tiles, round_tiles)
+            self._lists[key] = _uploaded(packed(tiles), self._backend)
         return self._lists[key]
+
+    def partition_of(self, sms: int) -> Any:
+        """The partition of L2 of each SM, int32. sms: that the emulator plays; there two and two belong together."""
+        device = current_device(self._backend)
+        key = ("partitions", sms, device)
+        if key not in self._lists:
+            found = sm_partitions(device) if self._backend == "cuda" else np.arange(sms) // 2 % 2
+            self._lists[key] = _uploaded(np.array(found, np.int32), self._backend)
+        return self._lists[key]
+
+    def zero(self) -> Any:
+        """An int32 array of one zero that no other launch gets."""
+        device = current_device(self._backend)
+        one = next(self._zeros.get(device, iter(())), None)
+        if one is None:
+            self._zeros[device] = iter(_uploaded(np.zeros((ZEROS, 1), np.int32), self._backend))
+            one = next(self._zeros[device])
+        return one
 
 
 def plan_launch(rung: Rung, A: Any, B: Any, C: Any, sms: int, orders: TileOrders) -> Launch:
@@ -64,10 +100,15 @@ def plan_launch(rung: Rung, A: Any, B: Any, C: Any, sms: int, orders: TileOrders
     arguments = [_mapped(matrix, box) for matrix, box in zip((A, B, C), boxes, strict=True)]
     if rung.maps.C_pointer:
         arguments.append(C)
+    grid = rung.grid(m, n, sms)
     if rung.order is not None:
-        tiles = orders.get(rung.order, *rung.tiles(m, n))
+        tiles = orders.get(rung.order, *rung.tiles(m, n), grid[0] // rung.cluster if rung.partitions else None)
         arguments += [tiles, tiles.size] if rung.persistent else [tiles]
-    return Launch(rung.grid(m, n, sms), rung.block, (*arguments, m, n, k), rung.shared_bytes)
+    kept = []
+    if rung.partitions:
+        kept.append(orders.zero())
+        arguments += [orders.partition_of(sms), *kept]
+    return Launch(grid, rung.block, (*arguments, m, n, k), rung.shared_bytes, tuple(kept))
 
 
 def _mapped(matrix: Any, box: Box | None) -> Any:

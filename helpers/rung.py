@@ -59,6 +59,8 @@ class Rung:
     order: `"hilbert"` or another of `helpers.tile_order.ORDERS`: the grid is one-dimensional and the kernel gets the
     list of tiles (with a cluster: of the clusters' tiles), each m | n << 16. None: it goes by blockIdx.
     persistent: the grid is a CTA for each SM, at most `most_ctas`, and each loops over the list.
+    partitions: the kernel gets the partition of L2 that each SM is connected to, and an int that starts at zero, in
+    which clusters draw numbers; the list has the upper rows of each round first (`helpers.partitions`).
     dependent: a programmatic dependent launch, which may begin while the one before ends; the kernel waits for that.
     split: CTAs of a cluster that divide K among themselves; the grid is (split, columns of tiles, rows of tiles).
     None: a CTA goes through all of K.
@@ -90,6 +92,7 @@ class Rung:
     order: str | None = None
     persistent: bool = False
     most_ctas: int | None = None
+    partitions: bool = False
     dependent: bool = False
     split: int | None = None
     most_rows: int | None = None

@@ -25,8 +25,8 @@ from helpers.rung import (
 from helpers.words import short
 
 __all__ = [
-    "APPENDIX", "BF16_BYTES", "FITTED_HEIGHTS", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR", "ROOT",
-    "RUNGS", "Box", "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four", "split_k",
+    "APPENDIX", "BF16_BYTES", "FITTED_HEIGHTS", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR", "PARTITIONS",
+    "ROOT", "RUNGS", "Box", "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four", "split_k",
 ]
 
 AB_MAPS = Maps(A=Box(64, 128), B=Box(64, 64))
@@ -275,6 +275,24 @@ def fitted_tiles(height: int, stages: int = 4) -> tuple[Rung, dict[str, int]]:
     return rung, defines
 
 
+_NUMBER_BYTES = 16   # of a barrier and what it brings, at the end of shared memory
+PARTITIONS = replace(
+    RUNGS[-1],
+    number=len(RUNGS) + 3,
+    name="appendix_partitions",
+    title="Partitions",
+    idea="each half of the chip computes rows that lie next to each other",
+    shared_bytes=RUNGS[-1].shared_bytes + _NUMBER_BYTES,
+    maps=replace(ABC_MAPS, C_pointer=False),
+    partitions=True,
+    constants={},
+    maker="",
+    defaults={},
+    base="10_clusters",
+    ablations=({"PARTITIONS": 0},),
+)
+
+
 def _one_of(name: str, value: object, known: Sequence[int]) -> int:
     """The argument as Python's integer: NumPy's overflow. Raises ArgumentError if it is none that is known."""
     if not is_integer(value) or value not in known:
@@ -283,7 +301,7 @@ def _one_of(name: str, value: object, known: Sequence[int]) -> int:
 
 
 # What the files compile to without defines.
-APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0], fitted_tiles(224)[0])
+APPENDIX: tuple[Rung, ...] = (split_k(64, 128, 4, 4)[0], fitted_tiles(224)[0], PARTITIONS)
 
 
 def base_of(rung: Rung) -> Rung | None:

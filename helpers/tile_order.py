@@ -61,6 +61,21 @@ def shuffled(m_tiles: int, n_tiles: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).permutation(row_major(m_tiles, n_tiles))
 
 
+def upper_first(tiles: np.ndarray, workers: int) -> np.ndarray:
+    """The same tiles, the upper rows of each round before the others; within a half they stay in their order.
+
+    workers: CTAs or clusters, of which each takes a tile of a round.
+    """
+    require_integer("workers", workers, 1)
+    halves = []
+    for first in range(0, len(tiles), workers):
+        part = tiles[first : first + workers]
+        upper = np.zeros(len(part), bool)
+        upper[np.argsort(part[:, 0], kind="stable")[: -(-len(part) // 2)]] = True
+        halves += [part[upper], part[~upper]]
+    return np.concatenate(halves)
+
+
 ORDERS: dict[str, Callable[[int, int], np.ndarray]] = {
     "row": row_major,
     "grouped": grouped,
