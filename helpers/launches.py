@@ -19,7 +19,6 @@ import numpy as np
 
 from helpers.arrays import current_device, namespace
 from helpers.errors import ArgumentError
-from helpers.partitions import sm_partitions
 from helpers.rungs import Box, Rung
 from helpers.tensor_map import tensor_map
 from helpers.tile_order import ORDERS, packed, tile_order, upper_first
@@ -73,6 +72,8 @@ class TileOrders:
 
     def partition_of(self, sms: int) -> Any:
         """The partition of L2 of each SM, int32. sms: that the emulator plays; there two and two belong together."""
+        from helpers.partitions import sm_partitions
+
         device = current_device(self._backend)
         key = ("partitions", sms, device)
         if key not in self._lists:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from helpers import gpu
+from helpers import device, gpu
 from helpers.cuda import compile_cubin
 from helpers.entry import Parser, guarded
 from helpers.timing import PROBES
@@ -46,10 +46,10 @@ def partitions_from(cycles: Any) -> tuple[int, ...] | None:
 
 
 @cache
-def sm_partitions(device: int) -> tuple[int, ...]:
+def sm_partitions(number: int) -> tuple[int, ...]:
     """The partition of each SM of the current GPU; zeros if the probe does not tell them apart.
 
-    device: its number, so that each GPU is asked once. Raises BackendError if the probe does not run.
+    number: the GPU's, so that each is asked once. Raises BackendError if the probe does not run.
     """
     cycles = atomic_cycles()
     return partitions_from(cycles) or (0,) * len(cycles)
@@ -91,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
     def work() -> int:
+        device.require_device("Partitions of L2 can only be told apart on a GPU")
         print(described(atomic_cycles()))
         return 0
 

@@ -25,8 +25,9 @@ from helpers.rung import (
 from helpers.words import short
 
 __all__ = [
-    "APPENDIX", "BF16_BYTES", "FITTED_HEIGHTS", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR", "PARTITIONS",
-    "ROOT", "RUNGS", "Box", "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four", "split_k",
+    "APPENDIX", "BF16_BYTES", "FITTED_HEIGHTS", "H200_SMS", "KERNEL_DIR", "MAX_SHARED_BYTES", "NOTEBOOK_DIR",
+    "PARTITIONS", "ROOT", "RUNGS", "Box", "Maps", "Rung", "base_of", "find_rung", "fitted_tiles", "in_clusters_of_four",
+    "split_k",
 ]
 
 AB_MAPS = Maps(A=Box(64, 128), B=Box(64, 64))
