@@ -72,7 +72,8 @@ def describe_difference(first: np.ndarray, second: np.ndarray) -> str:
     row, column = _first(differs)
     return (
         f"two runs on the same A and B differ in {_share(differs)}, first at ({row}, {column}): "
-        "the result depends on timing, so look for a race."
+        "the result depends on timing, or on what the run before left in memory; "
+        "look for a race, and for what must be set back."
     )
 
 

@@ -35,6 +35,9 @@ class FakeKernel:
             self.mistake(out, A, B, len(self.calls))
         return out
 
+    def prepared(self, A, B, out):
+        return lambda: self(A, B, out)
+
 
 def operands(m, n, k):
     return random_matrix(m, k, 1, "emulator"), random_matrix(k, n, 2, "emulator")
@@ -218,6 +221,36 @@ def test_runs_that_differ():
     result = outcome(mistake)
     assert not result.passed
     assert "two runs on the same A and B differ in 1 element, first at (2, 3)" in result.reason
+
+
+def test_a_launch_that_is_done_again():
+    """A kernel that leaves something behind in what was made for its launch alone, and needs it as it was."""
+
+    class Leaving(FakeKernel):
+        def prepared(self, A, B, out):
+            launches = []
+
+            def launch():
+                self(A, B, out)
+                launches.append(self)
+                if len(launches) > 1:
+                    out.view(np.uint16)[8:16] = 0x7FE5
+
+            return launch
+
+    result = verify(Leaving(), SIZE)
+    assert not result.passed
+    assert "two runs on the same A and B differ in 320 elements (16.7 %), first at (8, 0): " in result.reason
+    assert result.reason.endswith("look for a race, and for what must be set back.")
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_an_input_that_is_changed_by_any_of_the_launches(call):
+    def mistake(C, A, B, number):
+        if number == call:
+            A[2, 3] += 1
+
+    assert "changed its input A" in outcome(mistake).reason
 
 
 def test_state_that_survives_into_the_next_pair():
