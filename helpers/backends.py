@@ -71,6 +71,7 @@ class EmulatorBackend:
             schedule=self.schedule,
             seed=self.seed,
             dependent=compiled.dependent,
+            sms=self.sms,
         )
 
 

@@ -273,6 +273,12 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(const void* tile, uint32_t 
            uint64_t(leading_bytes >> 4 & 0x3fff) << 16 | (shared_address(tile) >> 4 & 0x3fff);
 }
 
+// Describes the same operand so many bytes further on, a multiple of 16. Shared memory is so small that the address
+// never outgrows its bits, so one addition of 32 bits does what wgmma_descriptor needs a dozen instructions for.
+__device__ __forceinline__ uint64_t wgmma_descriptor_advance(uint64_t descriptor, int bytes) {
+    return (descriptor & ~uint64_t(0xffffffff)) | uint32_t(uint32_t(descriptor) + bytes / 16);
+}
+
 // Orders the warpgroup's accesses to accumulator registers before the wgmma that follow. Needed before the first one.
 // PTX: wgmma.fence.sync.aligned
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -591,6 +597,23 @@ __device__ __forceinline__ uint32_t cluster_nctarank() {
     return count;
 }
 
+// The number of the SM that this thread runs on, from 0.
+// PTX: %smid
+__device__ __forceinline__ uint32_t sm_number() {
+    uint32_t number;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+    return number;
+}
+
+// Starts to write a number to the same place in the shared memory of CTA number `cta` of the cluster. The same barrier
+// there gets its four bytes when it has landed, and who has waited for them with mbarrier_wait_cluster sees it.
+// PTX: mapa, st.async.weak.shared::cluster.mbarrier::complete_tx::bytes
+__device__ __forceinline__ void st_async(int* to, int value, uint64_t* barrier, uint32_t cta) {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.s32 [%0], %1, [%2];"
+                 ::"r"(mapa(to, cta)), "r"(value), "r"(mapa(barrier, cta))
+                 : "memory");
+}
+
 // Four floats of the same shared array in CTA number `cta` of the cluster; a multiple of 16 bytes. It takes a barrier of
 // the cluster to see what that CTA wrote, and another one before that CTA overwrites it or exits.
 // PTX: mapa, ld.shared::cluster.v4.f32
@@ -627,6 +650,17 @@ __device__ __forceinline__ void red_add_relaxed_gpu(int* pointer, int value) {
     asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;"
                  ::"l"(__cvta_generic_to_global(pointer)), "r"(value)
                  : "memory");
+}
+
+// Adds to such a number and returns what was there before: of all that add, each gets another answer.
+// PTX: atom.relaxed.gpu.add
+__device__ __forceinline__ int atom_add_relaxed_gpu(int* pointer, int value) {
+    int before;
+    asm volatile("atom.relaxed.gpu.global.add.s32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(__cvta_generic_to_global(pointer)), "r"(value)
+                 : "memory");
+    return before;
 }
 
 // Waits until the launches before this one have ended and their writes are seen. Where the launch is no programmatic

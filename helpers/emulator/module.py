@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from helpers.checks import require_integer
 from helpers.emulator import protocol, source
 from helpers.emulator.arguments import PreparedArguments
 from helpers.emulator.barriers import barrier_names
@@ -27,6 +28,7 @@ from helpers.emulator.lines import source_lines
 from helpers.emulator.results import Counter, EmulatorRun, sum_counters
 from helpers.emulator.words import describe
 from helpers.errors import ArgumentError, BackendError, CompileError
+from helpers.rung import H200_SMS
 
 WAIT_MILLISECONDS = 50   # how often a launch looks for an interrupt from the keyboard
 MAX_THREADS = 1024
@@ -153,6 +155,7 @@ class EmulatedModule:
         cluster: Sequence[int] | None = None,
         names: Sequence[str] | None = None,
         dependent: bool = False,
+        sms: int = H200_SMS,
         workers: int | None = None,
         step_limit: int = 5_000_000,
         time_limit: float = 120.0,
@@ -167,14 +170,15 @@ class EmulatedModule:
         cluster: CTAs of a cluster along x, y and z; by default what the kernel's `__cluster_dims__` say.
         names: of the arguments, for reports; by default those in the source.
         dependent: a programmatic dependent launch, whose threads must execute griddepcontrol_wait before they touch
-        global memory; lists of int32 they may read before. workers: OS threads, by default one for
-        each processor, at most 16; results don't depend on it.
+        global memory; lists of int32 they may read before. sms: of the GPU that is played; sm_number() is below it.
+        workers: OS threads, by default one for each processor, at most 16; results don't depend on it.
         step_limit: memory accesses (with counters) and barriers after which a thread is stopped.
         time_limit: seconds after which the launch is stopped.
         Raises ArgumentError, with nothing launched, for a launch that a GPU would refuse.
         """
         grid, block = _checked_dims("grid", grid, GRID_LIMITS), _checked_dims("block", block, BLOCK_LIMITS)
         self._check_launch(entry, block, shared_bytes, schedule)
+        require_integer("sms", sms, 1, 2**31 - 1)
         number = self.entries.index(entry)
         cluster_dims = self._cluster(number, cluster, grid)
         prepared = PreparedArguments(
@@ -197,6 +201,7 @@ class EmulatedModule:
             uses_hopper=int(hasattr(self._library, "emulator_uses_hopper")),
             registers=self._registers(number),
             dependent=int(dependent),
+            sms=int(sms),
             shared_bytes=self._image.shared_bytes,
             dynamic_begin=self._image.symbols[DYNAMIC_SHARED],
             image_begin=entry_address - self._image.symbols[f"emulator_entry_{number}"],

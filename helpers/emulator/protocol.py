@@ -8,7 +8,7 @@ import ctypes
 import hashlib
 from pathlib import Path
 
-VERSION = 7
+VERSION = 8
 HEADER = Path(__file__).with_name("runtime") / "protocol.h"
 HEADER_DIGEST = hashlib.sha256(HEADER.read_bytes()).hexdigest()
 
@@ -88,6 +88,7 @@ class LaunchSpec(ctypes.Structure):
         ("uses_hopper", ctypes.c_int32),
         ("registers", ctypes.c_int32),
         ("dependent", ctypes.c_int32),
+        ("sms", ctypes.c_int32),
         ("shared_bytes", ctypes.c_uint64),
         ("dynamic_begin", ctypes.c_uint64),
         ("image_begin", ctypes.c_uint64),

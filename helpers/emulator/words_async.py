@@ -249,6 +249,8 @@ def _wgmma_descriptor(raw: RawReport, context: Context) -> str:
         "let tiles start at multiples of 1024 bytes",
         f"makes a descriptor of a tile at byte {value} of shared memory: it must start at a multiple of 16",
         f"makes a descriptor with a byte offset of {value}: it must be a multiple of 16 below 262144",
+        f"moves a descriptor on by {value} bytes: it must be a multiple of 16",
+        f"moves a descriptor on to byte {value} of shared memory: it must stay from 0 to 262143",
     )
     return f"{context.at(raw.place)} {problems[fault]}; {who(raw, context)}."
 

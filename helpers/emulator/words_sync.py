@@ -99,7 +99,7 @@ def deadlock(raw: RawReport, context: Context) -> str:
 
 
 def _uninitialised(raw: RawReport, context: Context) -> str:
-    use = "gives a copy" if raw.detail else "uses"
+    use = "sends data to" if raw.detail else "uses"
     return (
         f"{context.at(raw.place)} {use} {_barrier(raw, context)}, which is not initialised: call mbarrier_init first, "
         f"and let a barrier lie between; {who(raw, context)}."
@@ -177,10 +177,14 @@ def _unsynchronised(raw: RawReport, context: Context) -> str:
 
 
 def _scope(raw: RawReport, context: Context) -> str:
+    fault = (
+        "sends a number there: such a wait need not see it"
+        if raw.detail
+        else "arrives there: for such a wait nothing that the other CTA did before needs to be over, not even its reads"
+    )
     return (
         f"{context.at(raw.place)} waits at {context.mbarrier(raw.barrier)} with the scope of its own CTA, and "
-        f"{context.at(raw.other)} of {cta_name(raw.other_cta)} arrives there: for such a wait nothing that "
-        f"the other CTA did before needs to be over, not even its reads; use mbarrier_wait_cluster; "
+        f"{context.at(raw.other)} of {cta_name(raw.other_cta)} {fault}; use mbarrier_wait_cluster; "
         f"{who(raw, context)}, after {context.thread(raw.other.thread)} of the other."
     )
 
@@ -255,7 +259,7 @@ def _exit_bytes(raw: RawReport, context: Context) -> str:
 def _exit_unwaited(raw: RawReport, context: Context) -> str:
     if raw.values[4]:
         return (
-            f"{cta_name(raw.cta)} exits while the copy of {context.at(raw.place)} is on its way into its shared "
+            f"{cta_name(raw.cta)} exits while what {context.at(raw.place)} sends is on its way into its shared "
             f"memory (issued by {context.thread(raw.other.thread)} of {cta_name(raw.other_cta)}): wait for it first."
         )
     announced = f", announced by {context.at(raw.place)}" if context.line(raw.place) else ""
@@ -311,7 +315,8 @@ def load_barrier(raw: RawReport, context: Context) -> str:
     return f"the load's mbarrier {name}, with the parity of this phase, and let it expect the bytes of all boxes"
 
 
-_ASYNC_ACTORS = ("the TMA load", "wgmma", "the TMA store", "a thread")
+_ASYNC_ACTORS = ("the TMA load", "wgmma", "the TMA store", "a thread", "the st_async")
+_BRING = ("the TMA load", "the st_async")   # those that an mbarrier waits for
 
 
 def _async_race(raw: RawReport, context: Context) -> str:
@@ -319,13 +324,18 @@ def _async_race(raw: RawReport, context: Context) -> str:
     first = f"{actor} of {context.at(raw.other)}"
     second = f"{_ASYNC_ACTORS[raw.values[0]]} of {context.at(raw.place)}"
     reason = "no barrier orders the two"
-    if raw.barrier >= 0 and _ASYNC_ACTORS[raw.values[0]] == "the TMA load":
-        reason += f": let those who wait for {context.mbarrier(raw.barrier)} give the memory back before the next load"
+    if raw.barrier >= 0 and _ASYNC_ACTORS[raw.values[0]] in _BRING:
+        reason += (
+            f": let those who wait for {context.mbarrier(raw.barrier)} give the memory back before the next "
+            f"{'load' if raw.values[0] == 0 else 'st_async'}"
+        )
     elif raw.barrier >= 0 and raw.has_owner:
         reason += (
             f": let that CTA wait for its mbarrier {context.mbarrier(raw.barrier)}, and then a barrier of the cluster "
             "come (a relaxed arrival there orders nothing)"
         )
+    elif raw.barrier >= 0 and actor == "the st_async":
+        reason += f": wait for its mbarrier {context.mbarrier(raw.barrier)} with mbarrier_wait_cluster"
     elif raw.barrier >= 0:
         reason += f": wait for {load_barrier(raw, context)}"
     if actor == "wgmma":
@@ -338,8 +348,9 @@ def _async_race(raw: RawReport, context: Context) -> str:
 
 def _cluster_rank(raw: RawReport, context: Context) -> str:
     rank, count = raw.values[:2]
+    action = "reads" if OPS[raw.op] == "load" else "writes to"
     return (
-        f"{context.at(raw.place)} reads the shared memory of CTA {rank} of the cluster, which has "
+        f"{context.at(raw.place)} {action} the shared memory of CTA {rank} of the cluster, which has "
         f"{plural(count, 'CTA')}: their ranks count from 0; {who(raw, context)}."
     )
 

@@ -226,6 +226,11 @@ uint32_t emulator_cluster_rank() { return uint32_t(current_thread->cta->rank); }
 
 uint32_t emulator_cluster_size() { return uint32_t(current_thread->cta->cluster->size()); }
 
+uint32_t emulator_sm_number() {
+    const Cta& cta = *current_thread->cta;
+    return uint32_t(cta.number % cta.worker->launch.spec.sms);
+}
+
 void emulator_cluster_arrive(bool release, int line) {
     Thread& thread = *current_thread;
     thread.cta->worker->step(thread, -1, line);

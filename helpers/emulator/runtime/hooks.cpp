@@ -138,11 +138,11 @@ void kernel_access(Thread& thread, void* pointer, int bytes, Op op, void* return
     on_memory_access(worker, thread, reinterpret_cast<uint64_t>(pointer), bytes, op, code_of(worker, return_address));
 }
 
-void count_remote_load(Thread& thread, uint64_t offset, int bytes, int array, void* return_address) {
+void count_remote_access(Thread& thread, uint64_t offset, int bytes, int array, Op op, void* return_address) {
     Worker& worker = *thread.cta->worker;
     if (!worker.launch.spec.counters) return;
     const int64_t code = code_of(worker, return_address);
-    Site& site = worker.tracer.site(uint64_t(code), Space::shared, Op::load, bytes);
+    Site& site = worker.tracer.site(uint64_t(code), Space::shared, op, bytes);
     site.range = array;
     worker.tracer.log(site, thread.lane, offset);
     give_way_at_times(worker, thread, code);

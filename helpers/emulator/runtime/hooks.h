@@ -1,5 +1,5 @@
-// Accesses of the generic proxy that the compiler's hooks do not see, because the runtime makes them: stmatrix, reads
-// of another CTA's shared memory, relaxed accesses to global memory.
+// Accesses of the generic proxy that the compiler's hooks do not see, because the runtime makes them: stmatrix, accesses
+// to another CTA's shared memory, relaxed ones to global memory.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +12,7 @@ namespace emulator {
 // called. Does nothing without counters.
 void kernel_access(Thread& thread, void* pointer, int bytes, Op op, void* return_address);
 
-// Counts one lane's load from another CTA's shared memory, at an offset in that array of it. Checks nothing.
-void count_remote_load(Thread& thread, uint64_t offset, int bytes, int array, void* return_address);
+// Counts one lane's access to another CTA's shared memory, at an offset in that array of it. Checks nothing.
+void count_remote_access(Thread& thread, uint64_t offset, int bytes, int array, Op op, void* return_address);
 
 }   // namespace emulator

@@ -100,6 +100,7 @@ bool complete_if_due(Cta& to, Mbarrier& barrier, bool has_bytes) {
     barrier.ended_remote = barrier.remote;
     barrier.ended_remote_cta = barrier.remote_cta;
     barrier.ended_remote_cluster_phase = barrier.remote_cluster_phase;
+    if (barrier.number.phase == barrier.phase) barrier.ended_number = barrier.number;
     to.cluster->events += 1;
     if (Ordering* ordering = to.cluster->ordering()) ordering->phase_completed(barrier);
     return true;
@@ -133,20 +134,24 @@ void arrive(Thread& thread, Cta& to, Mbarrier& barrier, int line) {
     barrier.last_arrival = {-1, line, thread.linear};
 }
 
-// A wait with the scope of its CTA has seen a phase end to which another CTA arrived. For PTX the two are strangers: no
-// order comes of it, neither for what the other CTA wrote nor for what it read before this CTA's next copies. No matter
-// if the thread knows of the phase's end already: by a barrier of the cluster since the arrival, or since somebody has
-// waited with the scope of the cluster.
+// A wait with the scope of its CTA has seen a phase end to which another CTA arrived, or sent a number. For PTX the two
+// are strangers: no order comes of it, neither for what the other CTA wrote nor for what it read before this CTA's next
+// copies. No matter if the thread knows of the phase's end already: by a barrier of the cluster since the arrival, or
+// since somebody has waited with the scope of the cluster.
 void check_scope(Thread& thread, const Mbarrier& barrier, int line) {
     const Ordering* ordering = thread.cta->cluster->ordering();
     const bool is_known = ordering != nullptr && barrier.component >= 0
                               ? ordering->knows_phase(thread, barrier)
                               : barrier.waited_phase_of_cluster == barrier.phase;   // by whom, nobody can tell
-    if (!barrier.ended_remotely || is_known) return;
-    if (thread.cluster_phase > barrier.ended_remote_cluster_phase) return;
+    if (is_known) return;
+    const RemoteNumber& number = barrier.ended_number;
+    const bool has_number = number.phase == barrier.phase && barrier.phase != 0;
+    const bool has_arrival = barrier.ended_remotely && thread.cluster_phase <= barrier.ended_remote_cluster_phase;
+    if (!has_number && !has_arrival) return;
     Report report = report_on(Kind::barrier_scope, barrier.offset, &barrier, line);
-    report.other = barrier.ended_remote;
-    name_cta(report.other_cta, *barrier.ended_remote_cta);
+    report.detail = has_number;
+    report.other = has_number ? number.place : barrier.ended_remote;
+    name_cta(report.other_cta, has_number ? *number.cta : *barrier.ended_remote_cta);
     thread.cta->worker->add_report(report, thread);
 }
 
@@ -195,7 +200,7 @@ void Mbarriers::release(const Thread& thread) {
     }
 }
 
-bool barrier_used_by_async(Thread& issuer, Cta& to, uint32_t barrier_offset, int line) {
+bool barrier_used_by_async(Thread& issuer, Cta& to, uint32_t barrier_offset, AsyncWriter writer, int line) {
     Worker& worker = *issuer.cta->worker;
     if (to.has_exited()) {
         Report report = report_on(Kind::exited_cta, barrier_offset, nullptr, line);
@@ -215,13 +220,14 @@ bool barrier_used_by_async(Thread& issuer, Cta& to, uint32_t barrier_offset, int
         return false;
     }
     const bool is_visible = is_synchronised(issuer, to, *barrier);
-    if (!is_visible || !barrier->fenced) {
+    const bool is_shown = barrier->fenced || writer == AsyncWriter::st_async;   // which is no work of another proxy
+    if (!is_visible || !is_shown) {
         worker.add_report(unsynchronised(issuer, to, *barrier, is_visible, line), issuer);
     }
     return true;
 }
 
-bool barrier_complete_tx(Cta& to, uint32_t barrier_offset, uint32_t bytes, const Origin& origin) {
+bool barrier_complete_tx(Cta& to, uint32_t barrier_offset, uint32_t bytes, AsyncWriter writer, const Origin& origin) {
     Mbarrier* barrier = to.mbarriers->find(barrier_offset);
     const Kind problem = problem_of(to, barrier_offset, barrier);
     const Thread& issuer = origin.cta->threads[size_t(origin.thread)];
@@ -241,6 +247,9 @@ bool barrier_complete_tx(Cta& to, uint32_t barrier_offset, uint32_t bytes, const
         name_cta(report.other_cta, to);
         origin.cta->worker->stop(report);
         return false;
+    }
+    if (writer == AsyncWriter::st_async && origin.cta != &to) {
+        barrier->number = {barrier->phase + 1, {-1, origin.line, origin.thread}, origin.cta};
     }
     return complete_if_due(to, *barrier, true);
 }

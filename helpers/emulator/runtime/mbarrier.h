@@ -8,6 +8,7 @@
 
 #include "async.h"
 #include "cta.h"
+#include "ordering.h"
 
 namespace emulator {
 
@@ -18,6 +19,13 @@ struct RemoteArrival {
     int line;
     uint64_t phase;           // of the barrier, counted from 1
     uint64_t cluster_phases;  // see cluster_phases_of
+};
+
+// The last st_async from another CTA whose bytes have come.
+struct RemoteNumber {
+    uint64_t phase = 0;       // of the barrier, counted from 1; 0: there was none
+    Place place;
+    const Cta* cta = nullptr;
 };
 
 struct Mbarrier {
@@ -45,6 +53,7 @@ struct Mbarrier {
     Place ended_remote;               // that one
     const Cta* ended_remote_cta = nullptr;
     uint64_t ended_remote_cluster_phase = 0;
+    RemoteNumber number, ended_number;   // the last, and that of the last phase that completed with one
     uint64_t waited_phase_of_cluster = 0;   // the last phase that a thread has waited for with the cluster's scope
     bool carried_bytes = false;       // bytes were announced for this phase, or came in it
     int bytes_line = 0;               // where bytes were announced last
@@ -84,10 +93,10 @@ private:
 // A thread issues an operation that will signal this barrier of CTA `to` (itself or another of the cluster). Reports a
 // barrier that is not initialised or not visible there, and a CTA that has exited. Returns whether it may be used; the
 // issuing thread has not been stopped.
-bool barrier_used_by_async(Thread& issuer, Cta& to, uint32_t barrier_offset, int line);
+bool barrier_used_by_async(Thread& issuer, Cta& to, uint32_t barrier_offset, AsyncWriter writer, int line);
 
 // Bytes have landed in `to`. Returns whether this completed the barrier's phase. `origin` is who issued the operation.
-bool barrier_complete_tx(Cta& to, uint32_t barrier_offset, uint32_t bytes, const Origin& origin);
+bool barrier_complete_tx(Cta& to, uint32_t barrier_offset, uint32_t bytes, AsyncWriter writer, const Origin& origin);
 
 // For the runtime -----------------------------------------------------------------------------------------------
 

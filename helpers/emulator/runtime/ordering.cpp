@@ -18,6 +18,10 @@ AsyncConflict::Actor actor_of(AsyncReader reader) {
     return reader == AsyncReader::wgmma ? AsyncConflict::wgmma : AsyncConflict::tma_store;
 }
 
+AsyncConflict::Actor actor_of(const AsyncWrite& write) {
+    return write.is_number ? AsyncConflict::st_async : AsyncConflict::tma_load;
+}
+
 }   // namespace
 
 Ordering::Ordering(int ctas, int threads, uint64_t shared_bytes)
@@ -197,16 +201,16 @@ void Ordering::report(Thread& thread, const Cta& owner, const AsyncConflict& con
     report.offset = conflict.offset;
     report.has_owner = &owner != thread.cta;
     name_cta(report.owner, owner);
-    const int rank = conflict.load != nullptr ? conflict.load->cta : conflict.earlier_rank;
+    const int rank = conflict.write != nullptr ? conflict.write->cta : conflict.earlier_rank;
     name_cta(report.other_cta, rank < 0 ? owner : *owner.cluster->ctas[size_t(rank)]);
     report.detail = conflict.actor == AsyncConflict::tma_store;
     report.values[0] = conflict.actor;
     report.values[1] = conflict.earlier_actor;
-    if (conflict.load != nullptr) {
-        const Mbarrier* barrier = owner.mbarriers->find(conflict.load->barrier);
-        report.barrier = int32_t(conflict.load->barrier);
+    if (conflict.write != nullptr) {
+        const Mbarrier* barrier = owner.mbarriers->find(conflict.write->barrier);
+        report.barrier = int32_t(conflict.write->barrier);
         report.values[2] = barrier == nullptr ? 0 : barrier->bytes;
-        report.values[3] = conflict.load->time == 0;   // on its way
+        report.values[3] = conflict.write->time == 0;   // on its way
     }
     thread.cta->worker->add_report(report, thread);
 }
@@ -232,16 +236,17 @@ void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op,
     AsyncMarks& marks = marks_[size_t(thread.cta->rank)];
     const Clock& clock = clock_of(thread);
     const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, int line, int by, uint32_t at,
-                               const AsyncWrite* load) {
+                               const AsyncWrite* write) {
         report(thread, *thread.cta, {AsyncConflict::thread, earlier, op, earlier_op,
-                                     {site.counter.code, 0, thread.linear}, {-1, line, by}, at, false, load});
+                                     {site.counter.code, 0, thread.linear}, {-1, line, by}, at, false, write});
     };
-    if (const AsyncWrite* write = marks.write_at(offset)) {
-        const bool is_known = write->time != 0 && clock.known[first_barrier_ + size_t(write->component)] >= write->time;
-        if (!is_known && write->component >= 0) {
-            report_it(AsyncConflict::tma_load, Op::store, write->line, write->thread, uint32_t(offset), write);
-        }
-    }
+    const auto meet = [&](const AsyncWrite& write, uint32_t at) {
+        if (write.component < 0) return;
+        if (write.time != 0 && clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
+        report_it(actor_of(write), Op::store, write.line, write.thread, at, &write);
+    };
+    if (const AsyncWrite* write = marks.write_at(offset)) meet(*write, uint32_t(offset));
+    marks.for_numbers(uint32_t(offset), uint32_t(bytes), meet);
     if (op == Op::load) return;
     for_remote_reads(*thread.cta, uint32_t(offset), uint32_t(bytes), [&](const OrderedRead& read, uint32_t) {
         if (clock.known[size_t(read.thread)] >= read.time) return;
@@ -261,23 +266,27 @@ void Ordering::generic_access(Thread& thread, uint64_t offset, int bytes, Op op,
 }
 
 void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset,
-                            int line) {
+                            AsyncWriter writer, int line) {
     AsyncMarks& marks = marks_[size_t(to.rank)];
     const Clock& clock = clock_of(issuer);
+    const bool is_number = writer == AsyncWriter::st_async;
     const auto report_it = [&](AsyncConflict::Actor earlier, Op earlier_op, const Place& place, uint32_t at,
-                               const AsyncWrite* load = nullptr, bool fence = false, int earlier_rank = -1) {
-        report(issuer, to, {AsyncConflict::tma_load, earlier, Op::store, earlier_op, {-1, line, issuer.linear}, place,
-                            at, fence, load, earlier_rank});
+                               const AsyncWrite* write = nullptr, bool fence = false, int earlier_rank = -1) {
+        report(issuer, to, {is_number ? AsyncConflict::st_async : AsyncConflict::tma_load, earlier, Op::store,
+                            earlier_op, {-1, line, issuer.linear}, place, at, fence, write, earlier_rank});
     };
-    // What is still under way, the asynchronous part itself has found; here is what is over but not known to be.
+    // What is still under way, the asynchronous part itself has found, unless a number is one of the two; here is what
+    // is over but not known to be.
     marks.for_reads(offset, bytes, [&](size_t reader, uint32_t ticket, const AsyncRead& read, uint32_t at) {
-        if (!is_over(to, reader, ticket) || knows_read(clock, to, reader, ticket)) return;
+        if ((!is_number && !is_over(to, reader, ticket)) || knows_read(clock, to, reader, ticket)) return;
         report_it(is_wgmma(reader) ? AsyncConflict::wgmma : AsyncConflict::tma_store, Op::load,
                   {-1, read.line, read.thread}, at);
     });
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
-        if (write.time == 0 || clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
-        report_it(AsyncConflict::tma_load, Op::store, {-1, write.line, write.thread}, at, &write);
+        const bool is_under_way = write.time == 0;
+        if (is_under_way && !is_number && !write.is_number) return;
+        if (!is_under_way && clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
+        report_it(actor_of(write), Op::store, {-1, write.line, write.thread}, at, &write);
     });
     for_remote_reads(to, offset, bytes, [&](const OrderedRead& read, uint32_t at) {
         if (clock.known[size_t(read.thread)] >= read.time) return;
@@ -288,7 +297,7 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     to.worker->shadow->for_accesses(offset, bytes, [&](const Access& access, Op op, uint32_t at) {
         const size_t component = first_thread + size_t(access.linear());
         const bool is_known = clock.known[component] >= access.tick;
-        if (is_known && (op == Op::load || clock.published[component] >= access.tick)) return;
+        if (is_known && (op == Op::load || is_number || clock.published[component] >= access.tick)) return;
         const int64_t code = to.worker->tracer.site_at(access.site).counter.code;
         report_it(AsyncConflict::thread, op, {code, 0, access.linear()}, at, nullptr, is_known);
     });
@@ -296,7 +305,7 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
     const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
     const int component = barrier == nullptr ? -1 : barrier->component;
     if (component >= 0) marks.add_write(offset, bytes, {component, 0, line, issuer.linear, issuer.cta->rank,
-                                                         barrier_offset});
+                                                         barrier_offset, is_number});
 }
 
 // Reads by other CTAs -------------------------------------------------------------------------------------------
@@ -316,7 +325,7 @@ void Ordering::for_remote_reads(const Cta& owner, uint32_t offset, uint32_t byte
     }
 }
 
-// Whether a thread of another CTA knows that a load's data is there: of a thread that has waited for it, through
+// Whether a thread of another CTA knows that the data of a load or of st_async is there: of a thread that has waited for it, through
 // barriers that hand over accesses. That the phase is over it may know from a relaxed arrival, too, which does not.
 bool Ordering::knows_landed(const Thread& reader, const AsyncWrite& write) const {
     if (write.time == 0) return false;
@@ -329,7 +338,9 @@ bool Ordering::knows_landed(const Thread& reader, const AsyncWrite& write) const
 }
 
 bool Ordering::is_written(const Cta& owner, uint32_t offset, uint32_t bytes) {
-    bool is_written = marks_[size_t(owner.rank)].write_at(offset) != nullptr;
+    AsyncMarks& marks = marks_[size_t(owner.rank)];
+    bool is_written = marks.write_at(offset) != nullptr;
+    marks.for_numbers(offset, bytes, [&](const AsyncWrite&, uint32_t) { is_written = true; });
     owner.worker->shadow->for_accesses(offset, bytes,
                                        [&](const Access&, Op op, uint32_t) { is_written |= op == Op::store; });
     return is_written;
@@ -351,11 +362,11 @@ void Ordering::remote_read(Thread& reader, Cta& owner, uint32_t offset, uint32_t
         name_cta(race.other_cta, owner);
         reader.cta->worker->add_report(race, reader);
     });
-    const AsyncWrite* write = marks_[size_t(owner.rank)].write_at(offset);
-    if (write != nullptr && !knows_landed(reader, *write)) {
-        report(reader, owner, {AsyncConflict::thread, AsyncConflict::tma_load, Op::load, Op::store,
-                               {-1, line, reader.linear}, {-1, write->line, write->thread}, offset, false, write});
-    }
+    marks_[size_t(owner.rank)].for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
+        if (knows_landed(reader, write)) return;
+        report(reader, owner, {AsyncConflict::thread, actor_of(write), Op::load, Op::store, {-1, line, reader.linear},
+                               {-1, write.line, write.thread}, at, false, &write});
+    });
     // Who knows of this read knows of those that this thread knows of.
     std::vector<OrderedRead>& reads = remote_reads_[size_t(owner.rank)][offset / AsyncMarks::kGranule];
     const auto is_known = [&](const OrderedRead& read) { return clock.known[size_t(read.thread)] >= read.time; };
@@ -363,8 +374,9 @@ void Ordering::remote_read(Thread& reader, Cta& owner, uint32_t offset, uint32_t
     reads.push_back({reader.clock, now(reader), line, cluster_phases});
 }
 
-void Ordering::write_done(Cta& to, uint32_t offset, uint32_t barrier_offset) {
-    AsyncWrite* write = marks_[size_t(to.rank)].write_at(offset);
+void Ordering::write_done(Cta& to, uint32_t offset, uint32_t barrier_offset, AsyncWriter writer) {
+    AsyncMarks& marks = marks_[size_t(to.rank)];
+    AsyncWrite* write = writer == AsyncWriter::st_async ? marks.number_at(offset) : marks.write_at(offset);
     const Mbarrier* barrier = to.mbarriers->find(barrier_offset);
     if (write != nullptr && barrier != nullptr && write->component == barrier->component) {
         write->time = uint32_t(barrier->phases_before + barrier->phase) + 1;
@@ -377,16 +389,18 @@ uint32_t Ordering::read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, 
     int first, last;
     threads_of(issuer, reader, first, last);
     const auto report_it = [&](int thread, AsyncConflict::Actor earlier, const Place& place, uint32_t at, bool fence,
-                               const AsyncWrite* load = nullptr) {
+                               const AsyncWrite* write = nullptr) {
         report(cta.threads[size_t(thread)], cta, {actor_of(reader), earlier, Op::load, Op::store, {-1, line, thread},
-                                                  place, at, fence, load});
+                                                  place, at, fence, write});
     };
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
-        if (write.time == 0) return;   // still under way: found by the asynchronous part
+        if (write.time == 0 && !write.is_number) return;   // still under way: found by the asynchronous part
         const size_t component = first_barrier_ + size_t(write.component);
         for (int i = first; i <= last; ++i) {
-            if (clock_of(cta.threads[size_t(i)]).known[component] >= write.time) continue;
-            report_it(i, AsyncConflict::tma_load, {-1, write.line, write.thread}, at, false, &write);
+            const Clock& clock = clock_of(cta.threads[size_t(i)]);
+            const bool is_known = write.time != 0 && clock.known[component] >= write.time;
+            if (is_known && (!write.is_number || clock.published[component] >= write.time)) continue;
+            report_it(i, actor_of(write), {-1, write.line, write.thread}, at, is_known, &write);
             break;
         }
     });
@@ -427,13 +441,14 @@ void Ordering::proxy_fence(Thread& thread) {
 // See ordering.h ------------------------------------------------------------------------------------------------
 
 void order_async_write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset,
-                              int line) {
+                              AsyncWriter writer, int line) {
     Ordering* ordering = to.cluster->ordering();
-    if (ordering != nullptr && bytes != 0) ordering->write_issued(issuer, to, offset, bytes, barrier_offset, line);
+    if (ordering == nullptr || bytes == 0) return;
+    ordering->write_issued(issuer, to, offset, bytes, barrier_offset, writer, line);
 }
 
-void order_async_write_done(Cta& to, uint32_t offset, uint32_t, uint32_t barrier_offset) {
-    if (Ordering* ordering = to.cluster->ordering()) ordering->write_done(to, offset, barrier_offset);
+void order_async_write_done(Cta& to, uint32_t offset, uint32_t barrier_offset, AsyncWriter writer) {
+    if (Ordering* ordering = to.cluster->ordering()) ordering->write_done(to, offset, barrier_offset, writer);
 }
 
 uint32_t order_async_read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, AsyncReader reader, int line) {

@@ -12,14 +12,15 @@
 namespace emulator {
 
 enum class AsyncReader : int32_t { wgmma = 0, tma_store = 1 };
+enum class AsyncWriter : int32_t { tma_load = 0, st_async = 1 };   // st_async: of four bytes, and of the generic proxy
 
-// A TMA load into `to`, issued by `issuer`: every earlier access to the place must have happened before. Ranges are
-// offsets in shared memory; each may be called in pieces. `barrier_offset` is that of a barrier of `to`.
+// A TMA load into `to` or an st_async, issued by `issuer`: every earlier access to the place must have happened before.
+// Ranges are offsets in shared memory; each may be called in pieces. `barrier_offset` is that of a barrier of `to`.
 void order_async_write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset,
-                              int line);
+                              AsyncWriter writer, int line);
 
 // The data has landed: visible to those who waited for the barrier's phase. Call it before barrier_complete_tx.
-void order_async_write_done(Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset);
+void order_async_write_done(Cta& to, uint32_t offset, uint32_t barrier_offset, AsyncWriter writer);
 
 // wgmma or a TMA store will read the place: writes there must have happened before, for wgmma before its issue by each
 // thread of the warpgroup; generic writes also need fence.proxy.async on the path. Call it once for each operation and

@@ -11,6 +11,7 @@
 namespace emulator {
 
 enum class AsyncReader : int32_t;
+enum class AsyncWriter : int32_t;
 struct Mbarrier;
 struct Site;
 
@@ -87,8 +88,9 @@ public:
     Thread& thread_of(const Cluster& cluster, int number) const;
 
     // See ordering.h.
-    void write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset, int line);
-    void write_done(Cta& to, uint32_t offset, uint32_t barrier_offset);
+    void write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t bytes, uint32_t barrier_offset,
+                      AsyncWriter writer, int line);
+    void write_done(Cta& to, uint32_t offset, uint32_t barrier_offset, AsyncWriter writer);
     uint32_t read_issued(Thread& issuer, uint32_t offset, uint32_t bytes, AsyncReader reader, int line);
     void read_done(Thread& waiter, AsyncReader reader, uint32_t ticket);
     void proxy_fence(Thread& thread);

@@ -5,7 +5,7 @@
 
 namespace emulator {
 
-constexpr int32_t kProtocolVersion = 7;
+constexpr int32_t kProtocolVersion = 8;
 constexpr int kWarp = 32;
 
 // A pointer argument: an array of the caller, replaced by a guarded copy during the launch.
@@ -34,6 +34,7 @@ struct LaunchSpec {
     int32_t uses_hopper;         // whether the kernel includes hopper.cuh: races are then found by vector clocks
     int32_t registers;           // per thread at launch, as __launch_bounds__ gives them; 0: unknown
     int32_t dependent;           // whether the launch before may still be at work: see dependent.h
+    int32_t sms;                 // of the GPU that is played: what sm_number() stays below
     uint64_t shared_bytes;       // size of the CTA's shared memory, static and dynamic, with gaps
     uint64_t dynamic_begin;      // offset of the dynamic arrays in it
     uint64_t image_begin;        // address at which the kernel's library is loaded
@@ -78,7 +79,7 @@ enum class Kind : int32_t {
     proxy_fence = 34,             // generic writes read by the async proxy with no fence.proxy.async between
     async_race = 35,              // an asynchronous copy and another access with no barrier between
     barrier_scope = 36,           // a wait with the scope of its CTA for arrivals from another
-    cluster_rank = 37,            // a read of the shared memory of a CTA that the cluster does not have
+    cluster_rank = 37,            // a read of the shared memory of a CTA that the cluster does not have, or st_async
     cluster_unwritten = 38,       // a read of another CTA's shared memory to which nothing was written
     early_access = 39,            // of global memory, in a dependent launch, by a thread that has not waited
     // 40-69: asynchronous data (words_async.py)

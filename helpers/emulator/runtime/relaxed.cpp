@@ -88,3 +88,8 @@ void emulator_red_add_relaxed(int* pointer, int value, int line) {
     begin(pointer, Op::store, line, __builtin_return_address(0));
     __atomic_fetch_add(pointer, value, __ATOMIC_RELAXED);
 }
+
+int emulator_atom_add_relaxed(int* pointer, int value, int line) {
+    begin(pointer, Op::store, line, __builtin_return_address(0));
+    return __atomic_fetch_add(pointer, value, __ATOMIC_RELAXED);
+}

@@ -25,40 +25,14 @@ void name_owner(Report& report, const Thread& reader, const Cta& owner) {
     name_cta(report.other_cta, owner);
 }
 
-// The place that a thread reads, as an offset in every CTA's shared memory. Stops the thread if it cannot be.
-uint32_t checked_offset(Thread& reader, const Cta& owner, const void* address, int line, int& array) {
-    Worker& worker = *reader.cta->worker;
-    const uint64_t offset = uint64_t(static_cast<const char*>(address) - reader.cta->shared);
-    if (offset >= worker.launch.spec.shared_bytes && !is_past_shared(reader, address)) {
-        fail_outside_of_shared(reader, address, line);
-    }
-    array = worker.launch.shared_arrays.find(offset, kChunkBytes, 0);
-    if (array >= 0 && offset % kChunkBytes == 0) return uint32_t(offset);
-    const Kind kind = array < 0 ? Kind::out_of_bounds : Kind::misaligned;
-    Report report = shared_report(owner, kind, line, {uint32_t(offset), kChunkBytes});
-    report.op = Op::load;
-    name_owner(report, reader, owner);
-    worker.fail(reader, report);
-}
-
-Cta& checked_owner(Thread& reader, uint32_t rank, int line) {
-    const Cluster& cluster = *reader.cta->cluster;
+void check_still_there(Thread& reader, const Cta& owner, int line) {
+    if (!owner.has_exited()) return;
     Report report;
+    report.kind = Kind::exited_cta;
     report.place.line = line;
-    if (rank >= uint32_t(cluster.size())) {
-        report.kind = Kind::cluster_rank;
-        report.values[0] = rank;
-        report.values[1] = cluster.size();
-        reader.cta->worker->fail(reader, report);
-    }
-    Cta& owner = *cluster.ctas[rank];
-    if (owner.has_exited()) {
-        report.kind = Kind::exited_cta;
-        report.detail = Exited::has_exited;
-        name_owner(report, reader, owner);
-        reader.cta->worker->fail(reader, report);
-    }
-    return owner;
+    report.detail = Exited::has_exited;
+    name_owner(report, reader, owner);
+    reader.cta->worker->fail(reader, report);
 }
 
 // Memory starts as all ones, and what a load has yet to write is that, too.
@@ -99,6 +73,34 @@ void report_at_exit(Thread& reader, const Cta& owner, uint64_t cluster_phases, i
 
 namespace emulator {
 
+Cta& checked_owner(Thread& thread, uint32_t rank, Op op, int line) {
+    const Cluster& cluster = *thread.cta->cluster;
+    if (rank < uint32_t(cluster.size())) return *cluster.ctas[rank];
+    Report report;
+    report.kind = Kind::cluster_rank;
+    report.op = op;
+    report.place.line = line;
+    report.values[0] = rank;
+    report.values[1] = cluster.size();
+    thread.cta->worker->fail(thread, report);
+}
+
+uint32_t checked_offset(Thread& thread, const Cta& owner, const void* address, uint32_t bytes, Op op, int line,
+                        int& array) {
+    Worker& worker = *thread.cta->worker;
+    const uint64_t offset = uint64_t(static_cast<const char*>(address) - thread.cta->shared);
+    if (offset >= worker.launch.spec.shared_bytes && !is_past_shared(thread, address)) {
+        fail_outside_of_shared(thread, address, line);
+    }
+    array = worker.launch.shared_arrays.find(offset, bytes, 0);
+    if (array >= 0 && offset % bytes == 0) return uint32_t(offset);
+    const Kind kind = array < 0 ? Kind::out_of_bounds : Kind::misaligned;
+    Report report = shared_report(owner, kind, line, {uint32_t(offset), bytes});
+    report.op = op;
+    name_owner(report, thread, owner);
+    worker.fail(thread, report);
+}
+
 void remote_reads_are_known(Cta& owner) {
     for (RemoteRead& read : owner.remote_reads) read.is_open = false;
 }
@@ -127,9 +129,10 @@ void emulator_ld_shared_cluster(void* value, const void* address, uint32_t rank,
     Thread& thread = *current_thread;
     Worker& worker = *thread.cta->worker;
     worker.step(thread, -1, line);
-    Cta& owner = checked_owner(thread, rank, line);
+    Cta& owner = checked_owner(thread, rank, Op::load, line);
+    check_still_there(thread, owner, line);
     int array;
-    const Region region{checked_offset(thread, owner, address, line, array), kChunkBytes};
+    const Region region{checked_offset(thread, owner, address, kChunkBytes, Op::load, line, array), kChunkBytes};
     check_written(thread, owner, region, line);
     std::memcpy(value, owner.shared + region.offset, region.bytes);
     if (&owner == thread.cta) {
@@ -142,5 +145,5 @@ void emulator_ld_shared_cluster(void* value, const void* address, uint32_t rank,
     } else {
         remember(thread, owner, line);
     }
-    count_remote_load(thread, region.offset, kChunkBytes, array, __builtin_return_address(0));
+    count_remote_access(thread, region.offset, kChunkBytes, array, Op::load, __builtin_return_address(0));
 }

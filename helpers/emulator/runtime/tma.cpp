@@ -94,8 +94,8 @@ public:
         const Region region = entry_->region;
         to_.async_state->loads.erase(entry_);
         load_box(map_, place_, to_.shared, region.offset);
-        order_async_write_done(to_, region.offset, region.bytes, barrier_);
-        barrier_complete_tx(to_, barrier_, map_.box_bytes(), origin);
+        order_async_write_done(to_, region.offset, barrier_, AsyncWriter::tma_load);
+        barrier_complete_tx(to_, barrier_, map_.box_bytes(), AsyncWriter::tma_load, origin);
     }
     const Cta* target() const override { return &to_; }
 
@@ -133,9 +133,9 @@ void check_load(Thread& thread, Cta& to, const Region& region, int line) {
 
 void load_into(Thread& thread, Cta& to, const TensorMapRecord& map, BoxPlace place, const Region& region,
                uint32_t barrier, int line) {
-    if (!barrier_used_by_async(thread, to, barrier, line)) return;
+    if (!barrier_used_by_async(thread, to, barrier, AsyncWriter::tma_load, line)) return;
     check_load(thread, to, region, line);
-    order_async_write_issued(thread, to, region.offset, region.bytes, barrier, line);
+    order_async_write_issued(thread, to, region.offset, region.bytes, barrier, AsyncWriter::tma_load, line);
     fill_box(map, to.shared, region.offset, 0xff);
     to.async_state->chunks.set_layout(region, map.is_swizzled() ? Layout::swizzled : Layout::plain, line);
     thread.cta->cluster->issue(std::make_unique<Load>(Origin{thread.cta, thread.linear, line}, to, map, place,

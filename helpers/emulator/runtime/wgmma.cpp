@@ -18,7 +18,7 @@ constexpr uint32_t kHeld = 0x7fa0face;
 constexpr uint32_t kUnset[] = {0xfefefefe, 0xffffffff};
 
 enum class Mismatch : int64_t { descriptor_a = 0, descriptor_b = 1, shape = 2, accumulate = 3, accumulators = 4, group = 5, line = 6 };
-enum class DescriptorFault : int64_t { swizzle = 0, base_offset = 1, tile = 2, offset = 3 };
+enum class DescriptorFault : int64_t { swizzle = 0, base_offset = 1, tile = 2, offset = 3, step = 4, place = 5 };
 enum class FenceFault : int64_t { first = 0, touched = 1 };
 
 uint32_t word_of(float value) {
@@ -487,6 +487,21 @@ uint64_t emulator_wgmma_descriptor(const void* tile, uint32_t leading_bytes, uin
     }
     return uint64_t(start >> 4) | uint64_t(leading_bytes >> 4) << 16 | uint64_t(stride_bytes >> 4) << 32 |
            uint64_t(swizzle) << 62;
+}
+
+uint64_t emulator_wgmma_descriptor_advance(uint64_t descriptor, int bytes, int line) {
+    Thread& thread = *current_thread;
+    const int64_t place = int64_t(decode_descriptor(descriptor).start) + bytes;
+    const bool is_amid = bytes % int(kChunkBytes) != 0;
+    if (is_amid || place < 0 || place >= 1 << 18) {
+        Report report;
+        report.kind = Kind::wgmma_descriptor;
+        report.place.line = line;
+        report.values[0] = int64_t(is_amid ? DescriptorFault::step : DescriptorFault::place);
+        report.values[1] = is_amid ? bytes : place;
+        thread.cta->worker->fail(thread, report);
+    }
+    return descriptor + uint64_t(int64_t(bytes / int(kChunkBytes)));
 }
 
 void emulator_wgmma(float* d, int columns, int a_major, int b_major, uint64_t a, uint64_t b, bool accumulate,

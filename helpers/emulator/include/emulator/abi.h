@@ -18,6 +18,8 @@ uint3 emulator_grid_size() __attribute__((const));
 int emulator_lane() __attribute__((const));
 uint32_t emulator_cluster_rank() __attribute__((const));
 uint32_t emulator_cluster_size() __attribute__((const));
+// CTAs lie on the SMs in turn: the CTA's number, cluster by cluster, modulo the SMs that are played.
+uint32_t emulator_sm_number() __attribute__((const));
 
 // Synchronisation. `line` is the line of the kernel's source, for reports.
 void emulator_syncthreads(int line);
@@ -30,6 +32,8 @@ void emulator_cluster_arrive(bool release, int line);
 void emulator_cluster_wait(int line);
 // Reads 16 bytes at the same place of another CTA's shared memory into `value`.
 void emulator_ld_shared_cluster(void* value, const void* address, uint32_t cta, int line);
+// Starts to write `value` to the same place of another CTA's shared memory, for the barrier of the same offset there.
+void emulator_st_async(int* to, int value, uint64_t* barrier, uint32_t cta, int line);
 
 // mbarriers. `barrier`: in the calling CTA's shared memory.
 void emulator_mbarrier_init(uint64_t* barrier, uint32_t arrivals, int line);
@@ -52,6 +56,7 @@ void emulator_griddepcontrol_launch_dependents(int line);
 int emulator_ld_relaxed(const int* pointer, int line);
 void emulator_st_relaxed(int* pointer, int value, int line);
 void emulator_red_add_relaxed(int* pointer, int value, int line);
+int emulator_atom_add_relaxed(int* pointer, int value, int line);
 
 // The offset of an address within the CTA's shared memory.
 uint32_t emulator_shared_offset(const void* address, int line);

@@ -20,6 +20,7 @@ void emulator_tma_check_policy(uint64_t policy, int line);
 // Warpgroup matrix multiplication. major: 0 K, 1 M or N. d: the calling thread's columns / 2 accumulators.
 uint64_t emulator_wgmma_descriptor(const void* tile, uint32_t leading_bytes, uint32_t stride_bytes, uint32_t swizzle,
                                    int line);
+uint64_t emulator_wgmma_descriptor_advance(uint64_t descriptor, int bytes, int line);
 void emulator_wgmma(float* d, int columns, int a_major, int b_major, uint64_t a, uint64_t b, bool accumulate, int line);
 void emulator_wgmma_fence(int line);
 void emulator_wgmma_commit_group(int line);

@@ -109,6 +109,12 @@ EMULATOR_INLINE uint64_t wgmma_descriptor(const void* tile, uint32_t leading_byt
     return emulator_wgmma_descriptor(tile, leading_bytes, stride_bytes, uint32_t(swizzle), line);
 }
 
+// Describes the same operand so many bytes further on, a multiple of 16. Shared memory is so small that the address
+// never outgrows its bits, so one addition of 32 bits does what wgmma_descriptor needs a dozen instructions for.
+EMULATOR_INLINE uint64_t wgmma_descriptor_advance(uint64_t descriptor, int bytes, EMULATOR_LINE) {
+    return emulator_wgmma_descriptor_advance(descriptor, bytes, line);
+}
+
 // The five shapes below compute D = A * B + (accumulate ? D : 0), asynchronously: A is 64 x 16 and B 16 x N bf16 in
 // shared memory, D 64 x N fp32 in the registers of the warpgroup. Thread t holds, in d[4 * j + 2 * h + i], the element
 // in row 16 * (t / 32) + t % 32 / 4 + 8 * h and column 8 * j + t % 4 * 2 + i.

@@ -97,6 +97,17 @@ EMULATOR_INLINE uint32_t cluster_ctarank() { return emulator_cluster_rank(); }
 // PTX: %cluster_nctarank
 EMULATOR_INLINE uint32_t cluster_nctarank() { return emulator_cluster_size(); }
 
+// The number of the SM that this thread runs on, from 0.
+// PTX: %smid
+EMULATOR_INLINE uint32_t sm_number() { return emulator_sm_number(); }
+
+// Starts to write a number to the same place in the shared memory of CTA number `cta` of the cluster. The same barrier
+// there gets its four bytes when it has landed, and who has waited for them with mbarrier_wait_cluster sees it.
+// PTX: mapa, st.async.weak.shared::cluster.mbarrier::complete_tx::bytes
+EMULATOR_INLINE void st_async(int* to, int value, uint64_t* barrier, uint32_t cta, EMULATOR_LINE) {
+    emulator_st_async(to, value, barrier, cta, line);
+}
+
 // Four floats of the same shared array in CTA number `cta` of the cluster; a multiple of 16 bytes. It takes a barrier of
 // the cluster to see what that CTA wrote, and another one before that CTA overwrites it or exits.
 // PTX: mapa, ld.shared::cluster.v4.f32
@@ -121,6 +132,12 @@ EMULATOR_INLINE void st_relaxed_gpu(int* pointer, int value, EMULATOR_LINE) {
 // PTX: red.relaxed.gpu.add
 EMULATOR_INLINE void red_add_relaxed_gpu(int* pointer, int value, EMULATOR_LINE) {
     emulator_red_add_relaxed(pointer, value, line);
+}
+
+// Adds to such a number and returns what was there before: of all that add, each gets another answer.
+// PTX: atom.relaxed.gpu.add
+EMULATOR_INLINE int atom_add_relaxed_gpu(int* pointer, int value, EMULATOR_LINE) {
+    return emulator_atom_add_relaxed(pointer, value, line);
 }
 
 // Waits until the launches before this one have ended and their writes are seen. Where the launch is no programmatic
