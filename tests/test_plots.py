@@ -256,13 +256,16 @@ def test_each_kernel_that_a_shape_may_get_has_a_mark_of_its_own():
     some = next(iter(load_shapes("nvidia-h200").values()))
     names = [find_rung(10).name, *(rung.name for rung in APPENDIX)]
     shapes = {name: replace(some, measurement=replace(some.measurement, rung=name)) for name in names}
-    require_legible(lambda: ratio_chart({"Each": shapes}), ["3 marks"])
+    require_legible(lambda: ratio_chart({"Each": shapes}), ["4 marks"])
     picture = ratio_chart({"Each": shapes})
     (axes,) = picture.axes
     marks = {(line.get_marker(), line.get_color()) for line in axes.lines if len(line.get_xdata()) == 1}
     keys = {(line.get_marker(), line.get_color()) for line in picture.artists}
-    assert marks == keys and len({marker for marker, _ in marks}) == len({color for _, color in marks}) == 3
+    assert marks == keys and len({marker for marker, _ in marks}) == len({color for _, color in marks}) == 4
     assert set(names) <= {text.get_text() for text in picture.texts}
+    few = ratio_chart({"Two": {name: shapes[name] for name in names[1:3]}})
+    said = {text.get_text() for text in few.texts}
+    assert said.isdisjoint({names[0], names[3]}) and said >= {*names[1:3], "line through a mark: interval of the ratio"}
     other = replace(some, measurement=replace(some.measurement, rung="07_pipelining"))
     with pytest.raises(ArgumentError, match="^rung is '07_pipelining': it must be one of '10_clusters', 'append"):
         ratio_chart({"Other": {"other": other}})

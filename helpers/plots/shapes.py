@@ -1,14 +1,14 @@
 """How products of other shapes compare with cuBLAS, a mark for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from helpers.checks import require_known
-from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, YELLOW, Picture, new_picture, style
-from helpers.rungs import RUNGS
+from helpers.plots.figure import CARD, GREY, INK, NAVY, PALE, SKY, VERMILLION, YELLOW, Picture, new_picture, style
+from helpers.rungs import PARTITIONS, RUNGS
 from helpers.shape_records import ShapeSpeed
 from helpers.typed import typed
 from helpers.words import plural
@@ -23,6 +23,7 @@ _MARKS = {   # by kernel, told apart by form and lightness
     RUNGS[-1].name: ("o", NAVY, 4.8),
     "appendix_split_k": ("D", SKY, 4.6),
     "appendix_fitted_tiles": ("^", YELLOW, 5.6),
+    PARTITIONS.name: ("s", VERMILLION, 4.8),
 }
 
 
@@ -63,7 +64,8 @@ def ratio_chart(groups: Mapping[str, Mapping[str, ShapeSpeed]], title: str = "")
         axes.spines["left"].set_visible(False)
         axes.set_xlabel("cuBLAS's time over ours: on the right of 1 ours is faster")
         picture.text(0.015, 1 - 0.27 / height, heading, fontsize=12.5, fontweight="bold", va="center")
-        _draw_key(picture, 1 - 0.66 / height)
+        kernels = {speed.measurement.rung for shapes in found.values() for _, speed in shapes}
+        _draw_key(picture, 1 - 0.66 / height, kernels)
         picture.alt = _alt(heading, found)
     return picture
 
@@ -145,14 +147,20 @@ def _label(
         text.remove()
 
 
-def _draw_key(picture: Picture, y: float) -> None:
+def _draw_key(picture: Picture, y: float, kernels: Collection[str]) -> None:
+    """The marks of the kernels that are drawn, and in as many words as there is room for, what a line is."""
     x, width = 0.022, picture.get_figwidth()
     renderer = picture.canvas.get_renderer()
-    for name, (mark, color, size) in _MARKS.items():
+    for name in (name for name in _MARKS if name in kernels):
+        mark, color, size = _MARKS[name]
         picture.add_artist(_mark(picture, x, y, mark, color, size))
         text = picture.text(x + 0.12 / width, y, name, va="center", fontsize=10.5)
         x += (text.get_window_extent(renderer).width / picture.dpi + 0.5) / width
-    picture.text(x - 0.12 / width, y, "line through a mark: interval of the ratio", va="center", fontsize=10.5)
+    for words in ("line through a mark: interval of the ratio", "line: interval of the ratio"):
+        text = picture.text(x - 0.12 / width, y, words, va="center", fontsize=10.5)
+        if text.get_window_extent(renderer).x1 < _RIGHT * width * picture.dpi:
+            return
+        text.remove()
 
 
 def _mark(picture: Picture, x: float, y: float, mark: str, color: str, size: float) -> Line2D:
