@@ -14,7 +14,7 @@ from pathlib import Path
 from helpers.bugs import BUGS, search
 from helpers.entry import Parser, guarded
 from helpers.kernel import emulate
-from helpers.rungs import APPENDIX, FITTED_HEIGHTS, RUNGS, Rung, fitted_tiles, split_k
+from helpers.rungs import APPENDIX, FITTED_HEIGHTS, PARTITIONS, RUNGS, Rung, fitted_tiles, split_k
 
 RUNS, SEEDS = 1000, 20
 PROGRESS = 100     # runs from one line of progress to the next
@@ -31,8 +31,9 @@ VARIANTS: Mapping[int, tuple[Mapping[str, int], ...]] = {
     8: _RINGS,
     9: _RINGS,
     10: (*_RINGS, {"MULTICAST": 0}, {"TMA_STORE": 0}, {"OVERLAP": 0}),
+    PARTITIONS.number: (*_RINGS, *PARTITIONS.ablations),
 }
-KERNELS: tuple[Rung, ...] = (*RUNGS, *APPENDIX)   # of those of the appendix any variant is drawn
+KERNELS: tuple[Rung, ...] = (*RUNGS, *APPENDIX)   # of those that are made for a shape any variant is drawn
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def case(number: int) -> Case:
 
 
 def _variant(draw: random.Random, rung: Rung) -> tuple[Rung, Mapping[str, int]]:
-    """A rung with defines for its file; of the appendix a tile, a ring, and where K is split parts and rows of A."""
+    """A rung with defines for its file; of one made for a shape a tile, a ring, and where K is split parts and rows."""
     if rung.abreast:
         return fitted_tiles(draw.choice(FITTED_HEIGHTS), draw.randint(2, 4))
     if rung.split is None:

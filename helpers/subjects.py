@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from helpers.errors import ArgumentError
 from helpers.records import file_name
-from helpers.rungs import FITTED_HEIGHTS, RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
+from helpers.rungs import (
+    FITTED_HEIGHTS,
+    PARTITIONS,
+    RUNGS,
+    Rung,
+    find_rung,
+    fitted_tiles,
+    in_clusters_of_four,
+    split_k,
+)
 from helpers.words import short
 
 
@@ -42,13 +51,14 @@ SPLITS: tuple[Subject, ...] = tuple(
 )
 FITTED: tuple[Subject, ...] = tuple(Subject(*fitted_tiles(height)) for height in FITTED_HEIGHTS)
 VARIANTS: tuple[Subject, ...] = (*CLUSTERS, *SPLITS, *FITTED)
-SUBJECTS: tuple[Subject, ...] = (*map(Subject, RUNGS), *VARIANTS)
+PARTITIONED = Subject(PARTITIONS)
+SUBJECTS: tuple[Subject, ...] = (*map(Subject, RUNGS), *VARIANTS, PARTITIONED)
 
 
 def find_subjects(name: str) -> tuple[Subject, ...]:
     """The subject of that name, such as `"10_clusters+CLUSTER-4"`, or a rung by its number, its name or a prefix.
 
-    That is the rung as it is; of a kernel of the appendix, which is made for a shape, all variants.
+    That is the rung as it is; of a kernel of the appendix that is made for a shape, all variants.
     Raises ArgumentError if there is none, or if several rungs answer to it.
     """
     named = tuple(subject for subject in SUBJECTS if subject.name == name)

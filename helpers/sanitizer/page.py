@@ -7,7 +7,7 @@ from helpers.rungs import ROOT, RUNGS
 from helpers.sanitizer.faults import FAULTS, Fault
 from helpers.sanitizer.output import CLEAN, REPORTED, TOOLS, Outcome
 from helpers.sanitizer.record import Planted, Sanitized, find_planted, find_sanitized
-from helpers.subjects import CLUSTERS, FITTED, SPLITS, SUBJECTS, Subject
+from helpers.subjects import CLUSTERS, FITTED, PARTITIONED, SPLITS, SUBJECTS, Subject
 
 DOCUMENT = ROOT / "docs" / "sanitizer.md"
 
@@ -42,8 +42,8 @@ accesses outside of an allocation or misaligned (memcheck), races in shared memo
 (synccheck) and reads of global memory that nobody has written (initcheck). Each watches every rung multiply a few small
 shapes, ragged ones among them: K is so long that each stage of a ring is used again and that clusters which keep pace
 come to wait for one another, and persistent kernels get so few SMs that each CTA computes several tiles. So it is with
-the last rung in clusters of four, and with the kernels of the appendix, in a few variants. The results are compared as
-well.
+the last rung in clusters of four, and with the kernels of the appendix, those made for a shape in a few variants. The
+results are compared as well.
 
 This page is written by `python -m helpers.sanitizer` from `helpers/records/<device>/sanitizer/`, where the tools' own
 words are. `python -m helpers.compute_sanitizer` records them, on a GPU with the CUDA Toolkit.
@@ -61,6 +61,9 @@ the variants. Where K is divided, some shapes have fewer steps along K than CTAs
 _FITTED = """
 `kernels/appendix_fitted_tiles.cu` is compiled anew for tiles as tall as fill the last round. These are a CTA's; the two
 of a cluster lie side by side.
+"""
+_PARTITIONS = """
+`kernels/appendix_partitions.cu` is one file for all shapes. Its clusters draw numbers that say which tiles are theirs.
 """
 _NOT_RECORDED = """
 It is not recorded yet: run `python -m helpers.compute_sanitizer --rungs {name}`.
@@ -91,8 +94,9 @@ By NVIDIA's documentation of Compute Sanitizer and its release notes; the versio
 - synccheck looks at `__syncthreads`, named barriers, mbarriers and the order of wgmma within a warpgroup. Of programs
   compiled with CUDA 13.0 it may report divergence that is none ("Known Issues").
 - initcheck looks at global memory, and knows what `cp.async.bulk` reads and writes since 2025.4. An older tool sees in
-  rungs 5 to 10 and in fitted tiles at most the list of tiles being read, in `appendix_split_k` nothing, and does not
-  know that TMA has written C: so the C of rung 10 and of fitted tiles is not read under initcheck.
+  rungs 5 to 10 and in fitted tiles at most the list of tiles being read, in `appendix_partitions` also the SMs'
+  partitions and the numbers being drawn, in `appendix_split_k` nothing, and does not know that TMA has written C: so
+  the C of rung 10, of fitted tiles and of `appendix_partitions` is not read under initcheck.
 - All of them see one schedule, the one that happened, on small shapes. The emulator tries many schedules and knows
   wgmma, TMA and mbarriers ([emulator.md](emulator.md), [bugs.md](bugs.md)).
 
@@ -146,8 +150,9 @@ def _appendix(known: Mapping[str, Sanitized]) -> str:
     tables = (
         _variants(("tile", "parts of K", "rows of A"), SPLITS, splits, known),
         _variants(("tile",), FITTED, heights, known),
+        _variants(("kernel",), (PARTITIONED,), [(PARTITIONED.name,)], known),
     )
-    return f"{_APPENDIX}{tables[0]}{_FITTED}{tables[1]}"
+    return f"{_APPENDIX}{tables[0]}{_FITTED}{tables[1]}{_PARTITIONS}{tables[2]}"
 
 
 def _variants(
