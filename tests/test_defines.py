@@ -118,4 +118,4 @@ def test_what_is_counted_is_the_stages_of_a_ring(rung):
 def test_the_switches_of_the_last_rung_and_of_the_appendix():
     assert switches(find_rung(10)) >= {"MULTICAST", "TMA_STORE", "OVERLAP", "PACE", "RELEASE"}
     assert "EARLY" in switches(find_rung("appendix_split_k")) and switches(find_rung(4)) == {"SWIZZLE"}
-    assert not switches(find_rung("appendix_fitted_tiles"))
+    assert not switches(find_rung("appendix_fitted_tiles")) and switches(find_rung("appendix_p")) == {"PARTITIONS"}

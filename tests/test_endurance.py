@@ -5,10 +5,10 @@ import pytest
 from helpers import endurance
 from helpers.kernel import load
 from helpers.rungs import RUNGS, find_rung
-from helpers.subjects import CLUSTERS, FITTED, SPLITS, VARIANTS, Subject
+from helpers.subjects import CLUSTERS, FITTED, PARTITIONED, SPLITS, VARIANTS, Subject
 from helpers.variants import variant
 
-TRIED = [*RUNGS[3:], *(variant.rung for variant in (*CLUSTERS, *FITTED))]
+TRIED = [*RUNGS[3:], *(subject.rung for subject in (*CLUSTERS, *FITTED, PARTITIONED))]
 
 
 @pytest.mark.parametrize("rung", TRIED, ids=lambda rung: f"{rung.name} {rung.constants}")
@@ -100,9 +100,9 @@ def test_rungs_4_to_10_are_tried_by_default_and_variants_that_nobody_watches_nev
 
 @pytest.mark.compiler
 def test_a_variant_is_launched_as_it_is_compiled(capsys):
-    names = [CLUSTERS[0].name, SPLITS[-1].name, FITTED[1].name]
+    names = [CLUSTERS[0].name, SPLITS[-1].name, FITTED[1].name, PARTITIONED.name]
     assert endurance.main(["--rungs", *names, "--shapes", "2", "--launches", "4", "--backend", "emulator"]) == 0
-    assert capsys.readouterr().out.count("2 shapes, 4 launches, 0 bad") == 3
+    assert capsys.readouterr().out.count("2 shapes, 4 launches, 0 bad") == len(names)
 
 
 @pytest.mark.parametrize("option", ["--shapes", "--launches"])

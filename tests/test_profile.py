@@ -308,7 +308,7 @@ def test_without_permission_the_recorded_counters_are_shown(monkeypatch, capsys,
     monkeypatch.setattr(profile, "find_profile", lambda *_: None)
     assert profile.main(["--rungs", "2"]) == 1
     assert capsys.readouterr().out == "02_smem_tiling: no counters are recorded\n"
-    assert profile.main(["--rungs", "appendix_split", "appendix_fitted"]) == 1
+    assert profile.main(["--rungs", "appendix_split", "appendix_fitted", "appendix_part"]) == 1
     assert capsys.readouterr().out == "".join(f"{rung.name}: no counters are recorded\n" for rung in APPENDIX)
 
 

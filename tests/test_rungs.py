@@ -17,6 +17,7 @@ from helpers.kernel import load
 from helpers.rungs import (
     APPENDIX,
     MAX_SHARED_BYTES,
+    PARTITIONS,
     RUNGS,
     Box,
     Rung,
@@ -29,7 +30,8 @@ from helpers.rungs import (
 from helpers.tensor_map import UNIT, tensor_map
 from helpers.tile_order import ORDERS
 
-rungs = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+ONE_OF_A_FILE = (*RUNGS, PARTITIONS)   # launched as the file is without defines
+rungs = pytest.mark.parametrize("rung", ONE_OF_A_FILE, ids=lambda rung: rung.name)
 
 
 def test_numbers_count_up_and_names_begin_with_them():
@@ -121,7 +123,7 @@ def constants_agree(rung: Rung, folder: Path) -> None:
     compile_cubin(path)
 
 
-@pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.number >= 3], ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", ONE_OF_A_FILE[2:], ids=lambda rung: rung.name)
 def test_the_kernels_constants_are_the_rungs(rung, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPPER_CACHE", str(tmp_path / "cache"))
     constants_agree(rung, tmp_path)
@@ -258,8 +260,9 @@ def test_a_variant_of_the_appendix_without_a_recording_is_said_in_a_sentence_tha
 @pytest.mark.parametrize("rung", [find_rung(10), *APPENDIX], ids=lambda rung: rung.name)
 def test_defaults_are_those_of_the_file(rung):
     found = declared_defines(rung.path)
-    assert rung.defaults and rung.defaults.items() == {name: int(found[name]) if found[name].isdigit() else found[name]
-                                                       for name in rung.constants}.items()
+    assert bool(rung.defaults) == bool(rung.maker)   # of a file that is launched in one way, nothing is compiled in
+    assert rung.defaults == {name: int(found[name]) if found[name].isdigit() else found[name]
+                             for name in rung.constants}
 
 
 def test_clusters_of_four_are_launched_as_they_are_compiled():
@@ -273,7 +276,7 @@ def test_clusters_of_four_are_launched_as_they_are_compiled():
 
 def test_clusters_of_four_are_made_of_rung_10_alone():
     assert in_clusters_of_four() == in_clusters_of_four("10") == in_clusters_of_four(find_rung(10))
-    for other in (9, find_rung(1), "appendix_split_k"):
+    for other in (9, find_rung(1), "appendix_split_k", PARTITIONS):
         with pytest.raises(ArgumentError, match="rung is .*, whose file has no clusters of four: give 10."):
             in_clusters_of_four(other)
 
@@ -330,15 +333,29 @@ def test_fitted_tiles_that_the_file_does_not_have_are_refused(arguments, problem
     assert str(caught.value).startswith(problem) and len(str(caught.value)) < 200
 
 
+def test_the_partitions_are_launched_like_the_last_rung():
+    """But for a number that it draws, and C's pointer, which no thread needs where TMA alone stores."""
+    last = find_rung(10)
+    for field in ("tile", "block", "multiples", "alignment", "cluster", "order", "persistent", "most_ctas", "stages"):
+        assert getattr(PARTITIONS, field) == getattr(last, field)
+    assert PARTITIONS.partitions and PARTITIONS.dependent and not PARTITIONS.maps.C_pointer
+    assert replace(PARTITIONS.maps, C_pointer=True) == last.maps
+    assert PARTITIONS.shared_bytes == last.shared_bytes + 16 <= MAX_SHARED_BYTES
+    assert [rung.name for rung in (*RUNGS, *APPENDIX) if rung.partitions] == ["appendix_partitions"]
+    assert PARTITIONS.number == max(rung.number for rung in (*RUNGS, *APPENDIX))
+    assert {"PARTITIONS", "STAGES"} == set(declared_defines(PARTITIONS.path))
+
+
 def test_the_appendix_is_found_by_name():
-    split, fitted = APPENDIX
+    split, fitted, partitions = APPENDIX
     assert find_rung("appendix_split") is find_rung("appendix_split_k") is split
     assert find_rung("appendix_f") is find_rung("appendix_fitted_tiles") is fitted
+    assert find_rung("appendix_p") is find_rung("appendix_partitions") is partitions is PARTITIONS
     for rung in APPENDIX:
         assert load(rung.name, "emulator").rung is rung and rung.handle == rung.name
         assert rung.path.read_text(encoding="utf-8").startswith(f"// {rung.name}: ")
     assert [rung.handle for rung in RUNGS] == [str(rung.number) for rung in RUNGS]
-    assert base_of(split) is find_rung(7) and base_of(fitted) is find_rung(10)
+    assert base_of(split) is find_rung(7) and base_of(fitted) is base_of(partitions) is find_rung(10)
     assert base_of(find_rung(10)) is find_rung(9) and base_of(find_rung(1)) is None
     with pytest.raises(ArgumentError, match="rung 'appendix_' fits several rungs: give one of 01_.*appendix_fitted"):
         find_rung("appendix_")

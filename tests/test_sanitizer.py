@@ -31,7 +31,7 @@ from helpers.sanitizer.record import (
     write_planted,
     write_sanitized,
 )
-from helpers.subjects import CLUSTERS, FITTED, SPLITS, SUBJECTS, VARIANTS, Subject, find_subjects
+from helpers.subjects import CLUSTERS, FITTED, PARTITIONED, SPLITS, SUBJECTS, VARIANTS, Subject, find_subjects
 from helpers.variants import replace_in
 from helpers.verify import checked_size
 
@@ -492,7 +492,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(arguments, capsys):
 
 
 def test_the_shapes_have_edges_and_use_every_stage_again():
-    for rung in (*RUNGS, *(variant.rung for variant in (*CLUSTERS, *FITTED))):
+    for rung in (*RUNGS, *(subject.rung for subject in (*CLUSTERS, *FITTED, PARTITIONED))):
         rows, columns, depth = rung.tile
         smallest, whole, ragged = child.shapes(rung)
         assert smallest == rung.multiples and whole[2] >= (rung.stages + 1) * depth
@@ -506,7 +506,7 @@ def test_the_shapes_have_edges_and_use_every_stage_again():
 
 def test_clusters_that_keep_pace_come_to_a_checkpoint_where_they_wait():
     paced = [subject for subject in SUBJECTS if child.pace_steps(subject.rung)]
-    assert {subject.rung.name for subject in paced} == {"10_clusters", "appendix_fitted_tiles"}
+    assert {subject.rung.name for subject in paced} == {"10_clusters", "appendix_fitted_tiles", "appendix_partitions"}
     for subject in paced:
         _, _, (m, n, k) = child.shapes(subject.rung)
         m_tiles, n_tiles = subject.rung.tiles(m, n)
@@ -552,10 +552,11 @@ def on_emulator(monkeypatch):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize(("variant", "count"), [(SPLITS[-1], 4), (CLUSTERS[0], 3), (FITTED[1], 3)], ids=str)
-def test_the_child_multiplies_with_a_variant(variant, count, monkeypatch, capsys):
+@pytest.mark.parametrize("subject", [SPLITS[-1], CLUSTERS[0], FITTED[1], PARTITIONED], ids=lambda subject: subject.name)
+def test_the_child_multiplies_with_a_variant(subject, monkeypatch, capsys):
     on_emulator(monkeypatch)
-    assert child.main([variant.name]) == 0
+    assert child.main([subject.name]) == 0
+    count = len(child.shapes(subject.rung))
     assert capsys.readouterr().out == f"launched {count} times, all results right\n"
     assert child.main(["appendix_split_k+SPLIT-2"]) == 1 and "is no variant" in capsys.readouterr().err
 
@@ -566,7 +567,8 @@ def test_a_subject_is_found_by_its_name_or_its_rungs():
     assert find_subjects("10") == find_subjects("10_clusters") == (Subject(find_rung(10)),)
     assert find_subjects("10_clusters+CLUSTER-4") == CLUSTERS and VARIANTS == (*CLUSTERS, *SPLITS, *FITTED)
     assert find_subjects("appendix_fitted") == FITTED
-    assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS) == len(RUNGS) + len(VARIANTS)
+    assert find_subjects("appendix_p") == find_subjects("appendix_partitions") == (PARTITIONED,)
+    assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS) == len(RUNGS) + len(VARIANTS) + 1
     with pytest.raises(ArgumentError, match="rung '11' is not a rung"):
         find_subjects("11")
     with pytest.raises(ArgumentError) as caught:
@@ -661,6 +663,10 @@ def test_the_page_has_a_row_for_each_variant_or_says_that_there_is_no_record():
     fitted = document([sanitized(*said, rung=FITTED[1].rung.name, defines=FITTED[1].defines)], None)
     assert missing in text and missing not in fitted and "| 224 x 128 | clean | 1 error | not run | not" in fitted
     assert "| 192 x 128 | not run | not run | not run | not run | - | - |" in fitted
+    missing = "It is not recorded yet: run `python -m helpers.compute_sanitizer --rungs appendix_partitions`.\n"
+    partitioned = document([sanitized(*said, rung=PARTITIONED.rung.name)], None)
+    assert missing in fitted and missing not in partitioned and "| kernel | memcheck |" in partitioned
+    assert "| appendix_partitions | clean | 1 error | not run | not run | 3 | NVIDIA H200, 2025.3" in partitioned
 
 
 def test_an_explanation_fits_only_what_it_names():
@@ -677,7 +683,8 @@ def of_tree(subject):
 
 NOT_RECORDED = all(of_tree(subject) is None for subject in SUBJECTS) and find_planted() is None
 # Variants of a kernel none of which is recorded; the page says so.
-NO_RECORD = {variant for group in (CLUSTERS, SPLITS, FITTED) if not any(map(of_tree, group)) for variant in group}
+GROUPS = (CLUSTERS, SPLITS, FITTED, (PARTITIONED,))
+NO_RECORD = {variant for group in GROUPS if not any(map(of_tree, group)) for variant in group}
 recorded = pytest.mark.skipif(NOT_RECORDED, reason="not recorded yet: run `python -m helpers.compute_sanitizer`")
 
 

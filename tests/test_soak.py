@@ -4,7 +4,7 @@ import pytest
 
 from helpers import soak
 from helpers.bugs import bug, plant
-from helpers.rungs import RUNGS
+from helpers.rungs import PARTITIONS, RUNGS
 from helpers.soak import Case, case, main, problem
 from helpers.verify import checked_size
 
@@ -21,7 +21,7 @@ def test_cases_cover_the_rungs_their_variants_and_odd_sizes():
     assert cases == [case(number) for number in range(soak.RUNS)]
     for drawn in cases:
         assert checked_size(drawn.rung, drawn.size) == drawn.size
-    for rung in RUNGS:
+    for rung in (*RUNGS, PARTITIONS):
         mine = [drawn for drawn in cases if drawn.rung == rung]
         assert len(mine) >= soak.RUNS // len(soak.KERNELS)
         assert {drawn.entry for drawn in mine} == {rung.entry, *rung.twins}
@@ -34,6 +34,9 @@ def test_cases_cover_the_rungs_their_variants_and_odd_sizes():
             assert is_ragged == (rung.multiples[axis] < rung.tile[axis])
         if rung.persistent:
             assert any(tiles_of(drawn) > drawn.sms for drawn in mine)   # CTAs that compute several
+        if rung.partitions:   # several clusters with a second round, and one that has none
+            rounds = {(rung.grid(*drawn.size[:2], drawn.sms)[0] // 2, tiles_of(drawn) // 2) for drawn in mine}
+            assert {(1, 4), (2, 4), (3, 4)} <= rounds
 
 
 def test_cases_cover_fitted_tiles():

@@ -78,7 +78,8 @@ def test_the_first_rung_marks_nothing_and_since_chooses_the_base():
     assert "since 01_coalescing.cu" in repr(show_source(3, since=1))
     assert "0 of" in repr(show_source(2, since=2))
     assert "since 07_pipelining.cu" in repr(show_source("appendix_split_k"))
-    assert "since 10_clusters.cu" in repr(show_source("appendix_fitted_tiles"))
+    for name in ("appendix_fitted_tiles", "appendix_partitions"):
+        assert "since 10_clusters.cu" in repr(show_source(name))
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)

@@ -25,8 +25,8 @@ MOST_S = 120   # of a command; the slowest takes some seconds, more where others
 COMMANDS = ("list", "verify", "emulate", "bench", "inspect", "diff", "plot", "run", "slides", "doctor")
 
 RUNG = (
-    "1", "01", "2", "10_clusters", "9", "appendix_s", "appendix_f", "appendix", "0", "11", "-1", "", " 1", "0" * 30,
-    "01_coalescing.cu", "x" * 500, "ä", "\udcff", "1\n2", "*", "1.0", "٣", "--", "-",
+    "1", "01", "2", "10_clusters", "9", "appendix_s", "appendix_f", "appendix_p", "appendix", "0", "11", "-1", "", " 1",
+    "0" * 30, "01_coalescing.cu", "x" * 500, "ä", "\udcff", "1\n2", "*", "1.0", "٣", "--", "-",
 )  # fmt: skip
 NUMBER = ("1", "2", "0", "-1", "x", "", "1e3", "nan", "inf", "9" * 5000, "1_0", "٣", " 1", "0x10", "1.5", str(2**63))
 SIZE = (

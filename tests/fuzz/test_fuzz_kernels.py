@@ -15,7 +15,7 @@ from mutations import damaged_bytes
 from helpers.defines import SWITCH, declared_defines
 from helpers.errors import ArgumentError
 from helpers.kernel import emulate
-from helpers.rungs import APPENDIX, KERNEL_DIR, ROOT, RUNGS, Rung, split_k
+from helpers.rungs import APPENDIX, KERNEL_DIR, PARTITIONS, ROOT, RUNGS, Rung, split_k
 from helpers.soak import KERNELS, VARIANTS, case, problem
 
 FIRST = 100_000   # number of the first case: not one of those that `make soak` runs
@@ -33,6 +33,7 @@ DEFINES: Mapping[int, Mapping[str, tuple[int, ...]]] = {
     9: RINGS,
     # A stage is given back one step after it was read, so with one alone the producer would wait for what never comes.
     10: {"STAGES": (2, 3, 4), "MULTICAST": TWO, "TMA_STORE": TWO, "OVERLAP": TWO, "PACE": TWO, "RELEASE": TWO},
+    PARTITIONS.number: {"STAGES": (2, 3, 4), "PARTITIONS": TWO},
 }
 OUTSIDE = (-1, 0, 5, 7, 64, 10**6, 2**40, "x", "1.5", "")
 # What is exchanged in a kernel's text.
@@ -45,7 +46,7 @@ EXCHANGES = (
 
 
 def test_the_defines_are_those_of_the_files():
-    for rung in RUNGS:
+    for rung in (*RUNGS, PARTITIONS):
         declared = {name: default in SWITCH for name, default in declared_defines(rung.path).items()}
         drawn = {name: values == TWO for name, values in DEFINES.get(rung.number, {}).items()}
         assert {name: declared[name] for name in declared.keys() - rung.constants.keys()} == drawn, rung.name
@@ -55,7 +56,7 @@ def test_the_defines_are_those_of_the_files():
 def test_random_shapes_and_schedules_are_right(fuzz):
     """The defines of `make soak`; each combination that is new costs a compilation, so it is left to the next test.
 
-    The kernels of the appendix are an exception: each of their cases has a variant of its own.
+    Kernels that are made for a shape are an exception: each of their cases has a variant of its own.
     """
     found = [problem(case(number)) for number in range(FIRST, FIRST + 10 * fuzz)]
     assert [text for text in found if text] == []
