@@ -34,6 +34,28 @@ def test_nothing_that_ctas_add_at_the_same_time_is_lost(counters, workers):
         assert workers > 1 or seen.max() == SUM             # the last CTA comes after all others
 
 
+@EITHER
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+@pytest.mark.parametrize("step", [1, -3])
+def test_of_all_that_add_each_is_told_another_number(counters, workers, step):
+    module, total = compiled(FILE, "draw", counters=counters), ROUNDS * CTAS * THREADS
+    for _ in range(5):
+        count, before, own_before = ints(1), ints(total), ints(total)
+        arguments = (count, before, own_before, ROUNDS, step)
+        run = module.launch("draw", (CTAS,), (THREADS,), arguments, schedule="random", workers=workers)
+        assert run.reports == [] and count[0] == step * total
+        assert (np.sort(before) == np.sort(step * np.arange(total))).all()
+        assert (np.sort(own_before) == own_before.min() + np.arange(total)).all()   # which keeps its value
+        assert (np.diff(before.reshape(-1, ROUNDS) * np.sign(step), axis=1) > 0).all()   # a thread's, in turn
+
+
+def test_a_draw_counts_as_a_store_of_its_line():
+    module, total = compiled(FILE, "draw", counters=True), CTAS * THREADS
+    run = module.launch("draw", (CTAS,), (THREADS,), (ints(1), ints(total), ints(total), 1, 1))
+    (draws,) = counters_at(run, marked_line(FILE, "draw"), "global", "store")
+    assert (draws.bytes, draws.lanes, draws.requests, draws.array) == (4, total, total // 32, "count")
+
+
 def test_they_count_as_loads_and_stores_of_their_line():
     run, _, _ = added(True, 2, expected=1)
     (adds,) = counters_at(run, marked_line(FILE, "add"), "global", "store")
@@ -65,7 +87,7 @@ def broken(fault, counters, place=0, dependent=False, element=4):
 @EITHER
 @pytest.mark.parametrize(("place", "name"), [(0, "data"), (1, "own")])
 @pytest.mark.parametrize(("element", "where"), [(4, "past the end of"), (-1, "before the start of")])
-@pytest.mark.parametrize(("fault", "action"), [(1, "reads"), (2, "writes"), (3, "writes")])
+@pytest.mark.parametrize(("fault", "action"), [(1, "reads"), (2, "writes"), (3, "writes"), (12, "writes")])
 def test_outside_of_an_array(fault, action, element, where, place, name, counters):
     report = broken(fault, counters, place, element=element)
     assert report.kind == "out_of_bounds"
@@ -74,14 +96,14 @@ def test_outside_of_an_array(fault, action, element, where, place, name, counter
 
 @EITHER
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize(("fault", "action"), [(4, "reads"), (5, "writes"), (6, "writes")])
+@pytest.mark.parametrize(("fault", "action"), [(4, "reads"), (5, "writes"), (6, "writes"), (13, "writes")])
 def test_amid_a_number(fault, action, place, counters):
     report = broken(fault, counters, place)
     assert report.kind == "misaligned" and f"{action} 4 bytes at an address that is not a multiple of 4" in str(report)
 
 
 @EITHER
-@pytest.mark.parametrize("fault", [7, 8])
+@pytest.mark.parametrize("fault", [7, 8, 14])
 def test_of_memory_that_is_not_global(fault, counters):
     report = broken(fault, counters)
     assert report.kind == "out_of_bounds"
@@ -89,7 +111,7 @@ def test_of_memory_that_is_not_global(fault, counters):
 
 
 @EITHER
-@pytest.mark.parametrize(("fault", "action"), [(9, "reads"), (10, "writes to"), (11, "writes to")])
+@pytest.mark.parametrize(("fault", "action"), [(9, "reads"), *((fault, "writes to") for fault in (10, 11, 15))])
 def test_a_variable_of_the_file_is_left_alone_until_the_launch_before_has_ended(fault, action, counters):
     report = broken(fault, counters, place=1, dependent=True)
     assert (report.kind, report.count) == ("early_access", 2)   # CTAs
@@ -98,7 +120,7 @@ def test_a_variable_of_the_file_is_left_alone_until_the_launch_before_has_ended(
     assert module.launch("broken", (2,), (THREADS,), (ints(4), 4)).reports == []   # no dependent launch
 
 
-@pytest.mark.parametrize(("fault", "action"), [(9, "reads"), (10, "writes to"), (11, "writes to")])
+@pytest.mark.parametrize(("fault", "action"), [(9, "reads"), *((fault, "writes to") for fault in (10, 11, 15))])
 def test_an_argument_too(fault, action):
     """Here it is no list of the host's, unless it is only read."""
     if fault == 9:

@@ -30,8 +30,19 @@ extern "C" __global__ void add_to_own(int rounds, int* out, int clear) {
     if (clear && threadIdx.x < 4) st_relaxed_gpu(&own[threadIdx.x], 0);
 }
 
-// Thread 37 makes one access that breaks a rule. 1 to 3: outside of an array. 4 to 6: amid a number. 7, 8: to shared
-// memory and to a local variable. 9 to 11: before the wait for the launch before.
+// Each thread draws `rounds` numbers from a count, and some from the file's own variable: what was there before.
+extern "C" __global__ void draw(int* count, int* before, int* own_before, int rounds, int step) {
+    int* mine = before + (blockIdx.x * blockDim.x + threadIdx.x) * rounds;
+    int* own_mine = own_before + (blockIdx.x * blockDim.x + threadIdx.x) * rounds;
+    for (int round = 0; round < rounds; ++round) {
+        const int found = atom_add_relaxed_gpu(count, step);   // !draw
+        mine[round] = found;
+        own_mine[round] = atom_add_relaxed_gpu(&own[3], 1);
+    }
+}
+
+// Thread 37 makes one access that breaks a rule. 1 to 3, 12: outside of an array. 4 to 6, 13: amid a number. 7, 8, 14: to
+// shared memory and to a local variable. 9 to 11, 15: before the wait for the launch before.
 extern "C" __global__ void broken(int* data, int place) {
     __shared__ int box[32];
     int* to = PLACE ? own : data;
@@ -50,6 +61,10 @@ extern "C" __global__ void broken(int* data, int place) {
         if (FAULT == 9) local = ld_relaxed_gpu(to);                                    // !9
         if (FAULT == 10) st_relaxed_gpu(to, 0);                                        // !10
         if (FAULT == 11) red_add_relaxed_gpu(to, 0);                                   // !11
+        if (FAULT == 12) local = atom_add_relaxed_gpu(&to[place], 1);                  // !12
+        if (FAULT == 13) local = atom_add_relaxed_gpu(reinterpret_cast<int*>(amid), 1);   // !13
+        if (FAULT == 14) local = atom_add_relaxed_gpu(&local, 1);                      // !14
+        if (FAULT == 15) local = atom_add_relaxed_gpu(to, 0);                          // !15
     }
     griddepcontrol_wait();
     if (threadIdx.x == 37 && local == 1) st_relaxed_gpu(to, 0);

@@ -283,10 +283,11 @@ void Ordering::write_issued(Thread& issuer, Cta& to, uint32_t offset, uint32_t b
                   {-1, read.line, read.thread}, at);
     });
     marks.for_writes(offset, bytes, [&](const AsyncWrite& write, uint32_t at) {
-        const bool is_under_way = write.time == 0;
-        if (is_under_way && !is_number && !write.is_number) return;
-        if (!is_under_way && clock.known[first_barrier_ + size_t(write.component)] >= write.time) return;
-        report_it(actor_of(write), Op::store, {-1, write.line, write.thread}, at, &write);
+        if (write.time == 0 && !is_number && !write.is_number) return;
+        const size_t component = first_barrier_ + size_t(write.component);
+        const bool is_known = write.time != 0 && clock.known[component] >= write.time;
+        if (is_known && (is_number || !write.is_number || clock.published[component] >= write.time)) return;
+        report_it(actor_of(write), Op::store, {-1, write.line, write.thread}, at, &write, is_known);
     });
     for_remote_reads(to, offset, bytes, [&](const OrderedRead& read, uint32_t at) {
         if (clock.known[size_t(read.thread)] >= read.time) return;
