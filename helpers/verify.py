@@ -163,8 +163,9 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many; where
     CTAs divide K, STAGES and many for each. M, N and K differ, and each is long once, for mistakes that come after
     some tiles or steps. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one
-    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each. Where M has a
-    limit (`most_rows`), what is above it becomes the limit or less.
+    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each; and two and one
+    each, where they draw numbers for the second one. Where M has a limit (`most_rows`), what is above it becomes the
+    limit or less.
     """
     rows, columns, depth = rung.tile
     stages = rung.stages
@@ -198,8 +199,9 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
         (short_m, short_n, _up(LONG_K, rung.multiples[2])),
     ]
     if rung.persistent:
-        side = math.isqrt(WAVES * H200_SMS) + 1
-        shapes.append((side * rows - ragged_m, side * columns - ragged_n, _up(depth + 1, rung.multiples[2])))
+        for waves in (WAVES, 1) if rung.partitions else (WAVES,):
+            side = math.isqrt(waves * H200_SMS) + 1
+            shapes.append((side * rows - ragged_m, side * columns - ragged_n, _up(depth + 1, rung.multiples[2])))
     if rung.multiples == (1, 1, 1):
         shapes += [(33, 65, 17), (129, 31, 100)]
     most = rung.most_rows

@@ -1,5 +1,6 @@
 """The gate: it lets right results through and says in words what is wrong with the others."""
 
+import math
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -372,6 +373,16 @@ def test_default_sizes_of_a_persistent_rung_give_its_ctas_several_tiles_each():
         loads.append(m_tiles * n_tiles / (ctas // 2))
     assert max(loads) > 2 and not max(loads).is_integer() and min(loads) == 1
     assert any(-(-m // 128) % 2 for m, _, _ in default_sizes(rung))   # a cluster whose second CTA has no rows
+
+
+@pytest.mark.parametrize("sms", [114, 132])
+def test_default_sizes_of_clusters_that_draw_numbers_end_with_a_short_second_round_and_with_a_short_third_one(sms):
+    rung, rounds = find_rung("appendix_partitions"), set()
+    for m, n, _ in default_sizes(rung):
+        tiles, clusters = math.prod(rung.tiles(m, n)), rung.grid(m, n, sms)[0] // 2
+        if tiles % clusters:
+            rounds.add(rung.rounds(m, n, sms))
+    assert rounds == {2, 3}
 
 
 @pytest.mark.parametrize("height", [192, 224, 256])
