@@ -139,7 +139,8 @@ class Kernel:
     def prepared(self, A: Any, B: Any, out: Any) -> Callable[[], None]:
         """C = A @ B as a function of no arguments that launches it, with everything checked and made beforehand.
 
-        A call then costs the CPU a launch and nothing else, which counts where kernels take microseconds.
+        A call then costs the CPU a launch and nothing else, which counts where kernels take microseconds. Calls on two
+        streams at once need a function each: they would write the same C.
         """
         check_product(self.rung, A, B, self.backend)
         check_output(self.rung, out, A, B, self.backend)

@@ -90,7 +90,8 @@ class TileOrders:
         device = current_device(self._backend)
         one = next(self._zeros.get(device, iter(())), None)
         if one is None:
-            self._zeros[device] = iter(_uploaded(np.zeros((ZEROS, 1), np.int32), self._backend))
+            zeros = _uploaded(np.zeros((ZEROS, 1), np.int32), self._backend)
+            self._zeros[device] = map(zeros.__getitem__, range(ZEROS))   # threads may ask at once: each gets another
             one = next(self._zeros[device])
         return one
 
@@ -125,6 +126,8 @@ def _mapped(matrix: Any, box: Box | None) -> Any:
 def _uploaded(values: Any, backend: str) -> Any:
     if backend != "cuda":
         return values
-    uploaded = namespace(backend).asarray(values)
-    namespace(backend).cuda.get_current_stream().synchronize()   # later launches may be on other streams
+    xp = namespace(backend)
+    with xp.cuda.using_allocator(None):   # a pool would hand it on while a launch of another stream still reads it
+        uploaded = xp.asarray(values)
+    xp.cuda.get_current_stream().synchronize()   # later launches may be on other streams
     return uploaded

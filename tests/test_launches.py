@@ -1,5 +1,8 @@
 """What a call launches follows from the rung's fields: arguments in the kernel's order, maps of these very arrays."""
 
+import gc
+import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
@@ -13,10 +16,10 @@ from helpers.backends import CudaBackend
 from helpers.errors import ArgumentError
 from helpers.gpu import Gpu
 from helpers.kernel import Kernel, emulate, load
-from helpers.launches import TileOrders, plan_launch
-from helpers.rungs import RUNGS, Box, Maps, Rung, find_rung, fitted_tiles
+from helpers.launches import ZEROS, Launch, TileOrders, plan_launch
+from helpers.rungs import PARTITIONS, RUNGS, Box, Maps, Rung, find_rung, fitted_tiles
 from helpers.tensor_map import TensorMap
-from helpers.tile_order import hilbert, packed, tile_order
+from helpers.tile_order import grouped, hilbert, packed, tile_order, upper_first
 from helpers.verify import verify
 
 bf16 = ml_dtypes.bfloat16
@@ -98,6 +101,98 @@ def test_fitted_tiles_get_three_maps_and_no_pointer():
         assert_maps(value, matrix, box)
     assert np.array_equal(plan.arguments[3], packed(tile_order("grouped", 2, 3)))
     assert plan.arguments[4:] == (6, 300, 520, 72) and plan.grid == (12,)
+
+
+def test_partitions_get_the_upper_rows_first_the_sms_and_a_zero():
+    plan, *matrices = planned(PARTITIONS, sms=9, matrices=operands(m=1100))
+    for value, matrix, box in zip(plan.arguments, matrices, (Box(64, 128), Box(64, 64), Box(64, 64)), strict=False):
+        assert_maps(value, matrix, box)
+    order, tiles, partition_of, drawn, *sizes = plan.arguments[3:]
+    clusters = 4   # of nine SMs, eight of which two and two are a cluster
+    assert plan.grid == (2 * clusters,) and tiles == 15 and sizes == [1100, 520, 72]
+    assert np.array_equal(order, packed(upper_first(grouped(5, 3), clusters)))
+    assert not np.array_equal(order, packed(grouped(5, 3)))
+    assert partition_of.dtype == np.int32 and partition_of.tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 1]
+    assert drawn.dtype == np.int32 and drawn.tolist() == [0]
+    assert plan.kept == (drawn,) and plan.shared_bytes == PARTITIONS.shared_bytes
+    assert planned(find_rung(10))[0].kept == ()
+
+
+def test_rounds_of_the_list_are_those_of_the_launch():
+    """With as many tiles as clusters or fewer there is one round; one list serves all launches of a kind."""
+    orders = TileOrders("emulator")
+    few, many, again = (plan_launch(PARTITIONS, *operands(m=1100), sms, orders).arguments[3] for sms in (9, 132, 9))
+    assert np.array_equal(many, packed(upper_first(grouped(5, 3), 15))) and again is few
+    assert np.array_equal(orders.get("grouped", 5, 3), packed(grouped(5, 3)))   # as the order has them
+
+
+def test_every_launch_of_partitions_gets_a_zero_of_its_own():
+    orders, matrices = TileOrders("emulator"), operands()
+    plans = [plan_launch(PARTITIONS, *matrices, 132, orders) for _ in range(ZEROS + 1)]
+    addresses = {plan.kept[0].ctypes.data for plan in plans}
+    assert len(addresses) == len(plans) == 1025 and all(plan.kept[0].tolist() == [0] for plan in plans)
+    assert len({id(plan.arguments[5]) for plan in plans}) == 1, "the SMs are told from one list"
+    plans[0].kept[0][0] = 7
+    assert sum(int(plan.kept[0][0]) for plan in plans) == 7
+
+
+class FakeCuda:
+    """CuPy, as far as lists are uploaded with it. log: what was done, in order."""
+
+    def __init__(self):
+        self.log, self.cuda = [], self
+        self.asarray = lambda values: (self.log.append("upload"), np.array(values))[1]
+
+    @contextmanager
+    def using_allocator(self, allocator):
+        self.log.append(f"allocator {allocator}")
+        yield
+        self.log.append("pool")
+
+    def get_current_stream(self):
+        return SimpleNamespace(synchronize=lambda: self.log.append("wait"))
+
+
+def test_each_gpu_is_asked_for_its_partitions_once_and_has_its_own_zeros(monkeypatch):
+    fake, numbers, asked = FakeCuda(), [0], []
+    monkeypatch.setattr("helpers.launches.namespace", lambda backend: fake)
+    monkeypatch.setattr("helpers.launches.current_device", lambda backend: numbers[-1])
+    monkeypatch.setattr("helpers.partitions.sm_partitions", lambda number: asked.append(number) or (0, 1, 1, number))
+    orders = TileOrders("cuda")
+    first = orders.partition_of(132)
+    assert first.tolist() == [0, 1, 1, 0] and first.dtype == np.int32 and orders.partition_of(132) is first
+    # From no pool, which would hand it on to a stream while another one's launch still reads it.
+    assert fake.log == ["allocator None", "upload", "pool", "wait"]
+    zero = orders.zero()
+    numbers.append(3)
+    assert orders.partition_of(132).tolist() == [0, 1, 1, 3] and asked == [0, 3]
+    other = orders.zero()
+    assert zero.base is not other.base and fake.log.count("upload") == 4
+    numbers.append(0)
+    assert orders.zero().base is zero.base and fake.log.count("upload") == 4
+
+
+@pytest.mark.parametrize("backend", ["emulator", "cuda"])
+def test_what_a_launch_keeps_lives_as_long_as_it_can_be_launched(backend, monkeypatch):
+    """The launch itself holds addresses on a GPU: another one's zero must not lie there meanwhile."""
+    kernel = kernel_of(PARTITIONS)
+    if backend == "cuda":
+        implementation = CudaBackend(Gpu("NVIDIA H200", (9, 0), 13000, 232_448, 132))
+        monkeypatch.setattr("helpers.kernel.CudaBackend.prepared", lambda *_: lambda: None)
+        kernel = Kernel(PARTITIONS, implementation, "matmul", {}, PARTITIONS.path)
+        kernel.cubin = SimpleNamespace(path="unused")
+        kernel._compiled = None
+    plans = [Launch((2,), (384,), (), 0, (np.zeros(1, np.int32),))]
+    if backend == "emulator":
+        plans[0] = replace(plans[0], arguments=plans[0].kept)
+    alive = weakref.ref(plans[0].kept[0])
+    monkeypatch.setattr("helpers.kernel.plan_launch", lambda *_: plans.pop())
+    launch = kernel.planned(*operands())
+    gc.collect()
+    assert alive() is not None
+    del launch, kernel
+    gc.collect()
+    assert alive() is None
 
 
 def test_c_can_go_as_a_map_and_as_a_pointer():

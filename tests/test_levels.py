@@ -34,14 +34,15 @@ def test_l1_answers_what_rung_1_does_not_ask_of_l2():
     assert level_bytes(1, 1024, 1024, 1024).bytes_at[L2] == pytest.approx(counted, rel=0.06)
 
 
-@pytest.mark.parametrize("number", [2, 3, 5, 6, 7, 10, "appendix_fitted_tiles"])
+@pytest.mark.parametrize("number", [2, 3, 5, 6, 7, 10, "appendix_fitted_tiles", "appendix_partitions"])
 def test_l2_as_the_emulator_counts_it(number):
     rung = find_rung(number)
     m, n, k = 2 * rung.tile[0], 2 * rung.tile[1], 128
     totals = emulate(rung, (m, n, k)).run.totals
     sectors = totals["global_load_sectors"] + totals["global_store_sectors"]
-    order = 32 * totals["global_load_sectors"] if rung.order else 0   # the list of tiles is none of A, B, C
-    counted = 32 * sectors - order + totals.get("tma_load_bytes", 0) + totals.get("tma_store_bytes", 0)
+    lists = 32 * totals["global_load_sectors"] if rung.order else 0           # which are none of A, B, C,
+    drawn = 32 * totals["global_store_sectors"] if rung.partitions else 0     # nor are the numbers of clusters
+    counted = 32 * sectors - lists - drawn + totals.get("tma_load_bytes", 0) + totals.get("tma_store_bytes", 0)
     assert counted == pytest.approx(level_bytes(number, m, n, k).bytes_at[L2], rel=1e-9)
 
 

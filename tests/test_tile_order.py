@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.errors import ArgumentError
-from helpers.tile_order import ORDERS, grouped, hilbert, packed, row_major, tile_order
+from helpers.tile_order import ORDERS, grouped, hilbert, packed, row_major, tile_order, upper_first
 
 SMALL = [(m, n) for m in range(1, 14) for n in range(1, 14)]
 SHAPES = [*SMALL, (32, 16), (32, 32), (2, 101), (101, 2), (37, 64), (65, 8)]
@@ -46,6 +46,45 @@ def test_groups_run_down_their_columns_and_snake_along_n():
     assert grouped(3, 2, group=2, snake=False).tolist() == [[0, 0], [1, 0], [0, 1], [1, 1], [2, 0], [2, 1]]
     assert grouped(5, 3, group=8).tolist() == [[m, n] for n in range(3) for m in range(5)]
     assert np.array_equal(grouped(4, 3, group=1, snake=False), row_major(4, 3))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 7, 64, 10**6])
+@pytest.mark.parametrize("name", ORDERS)
+def test_upper_rows_come_first_in_each_round(name, workers):
+    for shape in [(1, 9), (9, 1), (2, 2), (6, 11), (32, 16)]:
+        tiles = tile_order(name, *shape)
+        found = upper_first(tiles, workers)
+        assert found.dtype == np.int32 and set(map(tuple, found.tolist())) == set(np.ndindex(shape))
+        place = {tile: i for i, tile in enumerate(map(tuple, tiles.tolist()))}
+        for first in range(0, len(tiles), workers):   # of each round
+            part = found[first:first + workers]
+            assert {tuple(tile) for tile in part.tolist()} == set(map(tuple, tiles[first:first + workers].tolist()))
+            half = -(-len(part) // 2)
+            upper, lower = part[:half], part[half:]
+            assert lower.size == 0 or upper[:, 0].max() <= lower[:, 0].min()
+            for side in (upper, lower):
+                places = [place[tuple(tile)] for tile in side.tolist()]
+                assert places == sorted(places)
+
+
+def test_upper_rows_first_of_a_short_last_round_and_of_one_row():
+    tiles = grouped(4, 3, group=8)   # down three columns of four
+    assert upper_first(tiles, 8).tolist() == [
+        [0, 0], [1, 0], [0, 1], [1, 1], [2, 0], [3, 0], [2, 1], [3, 1],   # a round of two columns,
+        [0, 2], [1, 2], [2, 2], [3, 2],                                   # and one of a single column
+    ]
+    assert upper_first(tiles, 5)[:5].tolist() == [[0, 0], [1, 0], [0, 1], [2, 0], [3, 0]]   # of five, three
+    assert np.array_equal(upper_first(row_major(1, 9), 4), row_major(1, 9))
+    assert np.array_equal(upper_first(tiles, 1), tiles)
+    given = tiles.copy()
+    upper_first(tiles, 8)
+    assert np.array_equal(tiles, given)
+
+
+@pytest.mark.parametrize("workers", [0, -1, 2.5, True, None, "4"])
+def test_rounds_of_no_worker_are_refused(workers):
+    with pytest.raises(ArgumentError, match="^workers is .*: it must be an integer of at least 1"):
+        upper_first(row_major(2, 2), workers)
 
 
 def test_packed_tiles_hold_m_low_and_n_high():

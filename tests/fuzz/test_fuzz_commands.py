@@ -96,6 +96,7 @@ MODULES = (
     Line("mutants.__main__", {"--rungs": "rung", "--record": ""}),
     Line("notebooks", {}, ("word", "path")),
     Line("order_speeds", {"--rung": "rung", "--sizes": "number", "--orders": "word", "--output": "path"}),
+    Line("partitions", {}),
     Line("profile", {"--rungs": "rung", "--sizes": "number", "--orders": "word", "--only": "word", "--output": "path",
                      "--launch": "rung"}),
     Line("readme", {"--check": "", "--file": "path"}),
