@@ -169,7 +169,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS * WARPS);
         }
         mbarrier_init(&shared.has_number, 1);
-        mbarrier_arrive_expect_tx(&shared.has_number, sizeof(shared.number));
+        if (PARTITIONS) mbarrier_arrive_expect_tx(&shared.has_number, sizeof(shared.number));
         fence_mbarrier_init();
     }
     barrier_cluster_arrive();   // the peer sends bytes and arrivals here: it must know that the barriers exist
