@@ -89,6 +89,26 @@ def test_every_shape_and_layout(columns, a_major, b_major, swizzle):
         assert run.totals["wgmma_flops"] == 2 * 2 * 64 * columns * 16
 
 
+@pytest.mark.parametrize("made_at", [0, 16 * 1024, 48 * 1024])
+@pytest.mark.parametrize("swizzle", [0, 1])
+@pytest.mark.parametrize("major", ["K", "MN"])
+def test_a_descriptor_that_was_moved_is_as_good_as_one_made_there(major, swizzle, made_at):
+    """Forwards and backwards; the offsets beside the address stay, 262128 of which are all bits that there are."""
+    image = np.random.default_rng(7).integers(-4, 5, DUMP // 2).astype(BF16).view(np.uint16)
+    leading, stride = layouts(64, major, swizzle, 0)[1:]
+    if major == "K" and swizzle:
+        leading = 262128   # unused
+    operands, kind = (4096, leading, stride, 20 * 1024 + 32, leading, stride), int(major == "MN")
+    results = []
+    for start in (-1, made_at):
+        defines = {"COLUMNS": 64, "A_KIND": kind, "B_KIND": kind, "SWIZZLE": swizzle, "FROM": start}
+        out = np.zeros((2, 128, 32), np.float32)
+        run = compiled(DATA, "wgmma", **defines).launch("wgmma", (1,), (128,), (image, out, *operands), DUMP)
+        assert run.reports == []
+        results.append(out)
+    assert (results[0] == results[1]).all() and np.abs(results[0][1]).sum() > 0
+
+
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 @pytest.mark.parametrize("counters", [False, True])
 @pytest.mark.parametrize("columns", WIDTHS)
@@ -109,11 +129,11 @@ def test_every_shape_holds_all_of_its_accumulators_and_no_register_behind_them(c
     assert {(report.kind, report.line) for report in touch(2)[0]} == written
 
 
-def operand_launch(block=128, swizzle=1, **changed):
+def operand_launch(block=128, swizzle=1, made_at=-1, **changed):
     image = np.zeros(DUMP // 2, np.uint16)
     out = np.zeros((2, 256, 32), np.float32)
     operands = {"a": 0, "a_leading": 16, "a_stride": 1024, "b": 16384, "b_leading": 16, "b_stride": 1024} | changed
-    module = compiled(DATA, "wgmma", COLUMNS=64, A_KIND=0, B_KIND=0, SWIZZLE=swizzle)
+    module = compiled(DATA, "wgmma", COLUMNS=64, A_KIND=0, B_KIND=0, SWIZZLE=swizzle, FROM=made_at)
     return module.launch("wgmma", (1,), (block,), (image, out, *operands.values()), DUMP)
 
 
@@ -125,6 +145,10 @@ def operand_launch(block=128, swizzle=1, **changed):
         ({"a": 8}, "wgmma_descriptor", "of a tile at byte 8 of shared memory: it must start at a multiple of 16"),
         ({"b_stride": 1000}, "wgmma_descriptor", "byte offset of 1000"),
         ({"b_leading": 1 << 18}, "wgmma_descriptor", "byte offset of 262144"),
+        ({"a": 8, "made_at": 16}, "wgmma_descriptor", "moves a descriptor on by -8 bytes: it must be a multiple of 16"),
+        ({"a": 1 << 18, "made_at": 0}, "wgmma_descriptor", "moves a descriptor on to byte 262144 of shared memory: it"),
+        ({"a": -(1 << 18), "made_at": 0}, "wgmma_descriptor", "moves a descriptor on to byte -262144 of shared memory"),
+        ({"b": 60 * 1024, "made_at": 0}, "wgmma_out_of_bounds", "B from memory, bytes 61440 to 69631"),
         ({"b": 60 * 1024}, "wgmma_out_of_bounds", "B from memory, bytes 61440 to 69631"),
         ({"block": 96}, "wgmma_incomplete", "a warpgroup of 96 threads"),
         ({"block": 160}, "wgmma_incomplete", "a warpgroup of 32 threads"),

@@ -7,7 +7,8 @@ import numpy as np
 
 from helpers.arrays import BFLOAT16
 
-FILLING = 0xA5   # of shared memory, before a copy
+FILLING = 0xA5     # of shared memory, before a copy
+NUMBER_BYTES = 4   # of st_async
 
 
 def swizzled(offsets: np.ndarray, swizzle: str) -> np.ndarray:
@@ -157,6 +158,8 @@ def answers(script: list[tuple[int, str, int]], box_bytes: int) -> np.ndarray:
                     barriers[number_].change(arrivals=1)
                 case "LOAD":
                     own.change(landed=box_bytes)
+                case "SEND":
+                    barriers[number_].change(landed=NUMBER_BYTES)
                 case "LOAD_MULTICAST":
                     for cta in (cta for cta in range(2) if number_ >> cta & 1):
                         barriers[cta].change(landed=box_bytes)

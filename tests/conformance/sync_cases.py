@@ -11,7 +11,7 @@ from .tma_cases import numbered
 # kernels/mbarrier.cu, Operation
 OPERATIONS = (
     "INIT", "INVALIDATE", "ARRIVE", "ARRIVE_THREADS", "EXPECT", "ARRIVE_EXPECT", "TRY", "WAIT", "WAIT_CLUSTER",
-    "ARRIVE_AT", "RELEASE_AT", "LOAD", "LOAD_MULTICAST",
+    "ARRIVE_AT", "RELEASE_AT", "LOAD", "LOAD_MULTICAST", "SEND",
 )  # fmt: skip
 FIRST, SECOND, BOTH = 1, 2, 3   # ranks that act
 BOX, BOX_BYTES = (16, 8), 256   # what LOAD brings
@@ -129,25 +129,78 @@ def scripts() -> dict[str, Script]:
     }  # fmt: skip
 
 
+def sent_scripts() -> dict[str, Script]:
+    """The same with numbers of four bytes that one CTA sends to the other, or to itself."""
+    start, ask, swap = [(BOTH, "INIT", 1)], both_tries(), [(FIRST, "SEND", 1), (SECOND, "SEND", 0)]
+    done: Script = [(BOTH, "WAIT_CLUSTER", 0), *ask]
+    return {
+        "numbers_for_each_other": start + [(BOTH, "ARRIVE_EXPECT", 4)] + ask + swap + done,
+        "numbers_before_they_were_announced": start + swap + ask + [(BOTH, "ARRIVE_EXPECT", 4)] + done,
+        "numbers_for_oneself": start + [
+            (BOTH, "ARRIVE_EXPECT", 4), (FIRST, "SEND", 0), (FIRST, "WAIT", 0), (SECOND, "SEND", 1),
+            (SECOND, "WAIT", 0), *ask,
+        ],
+        "two_numbers_of_a_phase": start + [(FIRST, "ARRIVE_EXPECT", 8), (SECOND, "SEND", 0)] + ask + [
+            (FIRST, "SEND", 0), (FIRST, "WAIT_CLUSTER", 0), *ask,
+        ],
+        "a_number_and_a_box": start + [
+            (BOTH, "ARRIVE_EXPECT", 260), (BOTH, "LOAD", 0), *ask, *swap, (BOTH, "WAIT_CLUSTER", 0), *ask,
+        ],
+        "numbers_in_four_phases": start + [
+            step for phase in range(4)
+            for step in [(BOTH, "ARRIVE_EXPECT", 4), *swap, (BOTH, "WAIT_CLUSTER", phase % 2), *ask]
+        ],
+    }  # fmt: skip
+
+
+def script_case(name: str, script: Script) -> Case:
+    steps = np.array([(ranks, OPERATIONS.index(word), number) for ranks, word, number in script], np.int32)
+    told = oracle.answers(script, BOX_BYTES)
+    return Case(
+        name=f"mbarrier/{name}",
+        file="mbarrier.cu",
+        entry="run_script",
+        arguments=(Box("matrix", BOX, "none"), "script", "answers", len(script)),
+        inputs=lambda: {
+            "matrix": numbered(16, 16), "script": steps.copy(), "answers": unwritten((len(steps), 2), np.int32),
+        },
+        outputs=("answers",),
+        expected=lambda inputs: {"answers": told},
+        grid=(2,),
+        block=(64,),
+        cluster=(2, 1, 1),
+        shared_bytes=2048,
+    )  # fmt: skip
+
+
+def sent_cases() -> Iterator[Case]:
+    for name, script in sent_scripts().items():
+        yield script_case(name, script)
+    rounds = 3
+    y, number, rank, cta, thread = np.ogrid[:2, :rounds, :4, :4, :32]
+    told = 1000000 * y + 100000 * number + 10000 * cta + 1000 * rank + (thread + 5 * cta) % 32
+    yield simple("cluster_sends", told.astype(np.int32), (rounds,), (4, 2), (32,), (4, 1, 1), 1024)
+
+
+def draw_cases() -> Iterator[Case]:
+    grid, block, rounds = 16, 96, 5
+    total = grid * block * rounds
+    yield Case(
+        name="threads/draws",
+        file="threads.cu",
+        entry="draws",
+        arguments=("count", "dump", rounds),
+        inputs=lambda: {"count": np.zeros(1, np.int32), "dump": np.zeros(total, np.int32)},
+        outputs=("count", "dump"),
+        expected=lambda inputs: {"count": np.full(1, total, np.int32), "dump": np.ones(total, np.int32)},
+        grid=(grid,),
+        block=(block,),
+    )
+
+
 def mbarrier_cases() -> Iterator[Case]:
     for name, script in scripts().items():
-        steps = np.array([(ranks, OPERATIONS.index(word), number) for ranks, word, number in script], np.int32)
-        told = oracle.answers(script, BOX_BYTES)
-        yield Case(
-            name=f"mbarrier/{name}",
-            file="mbarrier.cu",
-            entry="run_script",
-            arguments=(Box("matrix", BOX, "none"), "script", "answers", len(script)),
-            inputs=lambda steps=steps: {
-                "matrix": numbered(16, 16), "script": steps.copy(), "answers": unwritten((len(steps), 2), np.int32),
-            },
-            outputs=("answers",),
-            expected=lambda inputs, told=told: {"answers": told},
-            grid=(2,),
-            block=(64,),
-            cluster=(2, 1, 1),
-            shared_bytes=2048,
-        )  # fmt: skip
+        yield script_case(name, script)
     rounds = 5
     number, rank, thread = np.ogrid[:rounds, :2, :64]
     yield Case(

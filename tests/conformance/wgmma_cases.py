@@ -1,7 +1,7 @@
 """wgmma: who owns what, both majors of both operands, every N, both swizzles, offsets, steps, groups."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -107,6 +107,13 @@ def one_group(
         expected=expected,
         shared_bytes=SHARED_BYTES,
     )
+
+
+def advanced_cases() -> Iterator[Case]:
+    """Descriptors that are moved on and back, with and without a swizzle."""
+    for swizzle in ("128B", "none"):
+        a, b = operand(64, "K", swizzle, 4), operand(64, "MN", swizzle, 4)
+        yield replace(one_group(f"advanced_{swizzle.lower()}", 64, a, b, swizzle, 4), entry="wgmma_advanced")
 
 
 def ownership_cases() -> Iterator[Case]:

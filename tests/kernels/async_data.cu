@@ -93,6 +93,15 @@ multicast(const __grid_constant__ TensorMap map, uint4* out, int x, int y, int b
 }
 
 #ifdef COLUMNS
+#ifndef FROM   // the byte at which wgmma's descriptors are made, and moved on from; -1: each at its operand
+#define FROM -1
+#endif
+__device__ uint64_t described(const uint8_t* memory, int offset, int leading, int stride) {
+    if (FROM < 0) return wgmma_descriptor(memory + offset, leading, stride, Swizzle(SWIZZLE));
+    const uint64_t first = wgmma_descriptor(memory + FROM, leading, stride, Swizzle(SWIZZLE));
+    return wgmma_descriptor_advance(first, offset - FROM);   // !advance
+}
+
 // One wgmma on operands that lie in shared memory as `image` says. Thread t's accumulators go to out[t], first those
 // that it began with plus the product, then (second half of out) the product alone.
 constexpr Major A_MAJOR = Major(A_KIND), B_MAJOR = Major(B_KIND);
@@ -117,8 +126,8 @@ extern "C" __global__ void wgmma(const uint4* image, float* out, int a_offset, i
     for (int i = threadIdx.x; i < DUMP / 16; i += blockDim.x) reinterpret_cast<uint4*>(memory)[i] = image[i];
     fence_proxy_async();
     __syncthreads();
-    const uint64_t a = wgmma_descriptor(memory + a_offset, a_leading, a_stride, Swizzle(SWIZZLE));
-    const uint64_t b = wgmma_descriptor(memory + b_offset, b_leading, b_stride, Swizzle(SWIZZLE));
+    const uint64_t a = described(memory, a_offset, a_leading, a_stride);
+    const uint64_t b = described(memory, b_offset, b_leading, b_stride);
     float sums[COLUMNS / 2], products[COLUMNS / 2];
     for (int i = 0; i < COLUMNS / 2; ++i) sums[i] = float(threadIdx.x + 1000 * i);
     wgmma_fence();

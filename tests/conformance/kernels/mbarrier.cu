@@ -20,6 +20,7 @@ enum Operation {
     RELEASE_AT = 10,      // the same, showing what was written
     LOAD = 11,            // a box, at row `operand`
     LOAD_MULTICAST = 12,  // a box at row 0, to the CTAs of that mask
+    SEND = 13,            // a number, to that CTA
 };
 
 struct Step {
@@ -29,6 +30,7 @@ struct Step {
 struct Shared {
     alignas(1024) uint8_t box[1024];
     uint64_t barrier;
+    int numbers[2];   // by the rank of who sent it
 };
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(64)
@@ -58,6 +60,7 @@ run_script(const __grid_constant__ TensorMap map, const int* script, int* answer
                 case LOAD_MULTICAST:
                     cp_async_bulk_tensor_load_multicast(shared.box, &map, barrier, 0, 0, uint16_t(step.operand));
                     break;
+                case SEND: st_async(&shared.numbers[rank], number, barrier, step.operand); break;
                 default: break;
             }
         }

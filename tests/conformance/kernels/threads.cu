@@ -1,4 +1,5 @@
-// Who a thread is: ranks in a cluster, the elected lane, addresses; named barriers; and reads within a cluster.
+// Who a thread is: ranks in a cluster, the elected lane, addresses; named barriers; reads and numbers sent within a
+// cluster; and draws from a count in global memory.
 #include "hopper.cuh"
 
 // Per CTA: block x, block y, rank in the cluster, CTAs of the cluster.
@@ -102,4 +103,33 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_reads(int* dump, in
         barrier_cluster_arrive();
         barrier_cluster_wait();
     }
+}
+
+// Each thread of each CTA sends a number to every CTA of the cluster, its own too, and all wait for those that come. A
+// barrier of the cluster lets all read before the next round sends.
+extern "C" __global__ void __cluster_dims__(4, 1, 1) cluster_sends(int* dump, int rounds) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    int* numbers = reinterpret_cast<int*>(smem);   // [CTA][thread] of who has sent them
+    uint64_t* full = reinterpret_cast<uint64_t*>(smem + 512);
+    const int rank = cluster_ctarank(), thread = threadIdx.x;
+    if (thread == 0) mbarrier_init(full, 1);
+    barrier_cluster_arrive();   // with release: the barrier needs no fence
+    barrier_cluster_wait();
+    for (int round = 0; round < rounds; ++round) {
+        if (thread == 0) mbarrier_arrive_expect_tx(full, 4 * 32 * sizeof(int));
+        for (int cta = 0; cta < 4; ++cta) {
+            const int value = 1000000 * blockIdx.y + 100000 * round + 10000 * rank + 1000 * cta + thread;
+            st_async(&numbers[rank * 32 + thread], value, full, cta);
+        }
+        mbarrier_wait_cluster(full, round % 2);
+        int* told = dump + ((blockIdx.y * rounds + round) * 4 + rank) * 4 * 32;
+        for (int cta = 0; cta < 4; ++cta) told[cta * 32 + thread] = numbers[cta * 32 + (thread + 5 * cta) % 32];
+        barrier_cluster_arrive();
+        barrier_cluster_wait();
+    }
+}
+
+// Each thread draws numbers from count[0] and marks them in `dump`: all are drawn, each once.
+extern "C" __global__ void draws(int* count, int* dump, int rounds) {
+    for (int round = 0; round < rounds; ++round) red_add_relaxed_gpu(&dump[atom_add_relaxed_gpu(count, 1)], 1);
 }

@@ -119,6 +119,35 @@ wgmma_n256(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Se
     one_group<128>(smem, a_image, b_image, dump, setup);
 }
 
+// The same from the last step to the first: the descriptors are moved there, and then back step by step.
+extern "C" __global__ void __launch_bounds__(128)
+wgmma_advanced(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
+    extern __shared__ __align__(1024) uint8_t smem[];
+    Shared& shared = *reinterpret_cast<Shared*>(smem);
+    copy_in(shared.a, a_image, setup.a_bytes);
+    copy_in(shared.b, b_image, setup.b_bytes);
+    __syncthreads();
+    const int a_step = setup.a_step * 16, b_step = setup.b_step * 16, last = setup.steps - 1;   // bytes
+    uint64_t a = wgmma_descriptor_advance(a_descriptor(shared.a, setup), last * a_step);
+    uint64_t b = wgmma_descriptor_advance(b_descriptor(shared.b, setup), last * b_step);
+    float d[32];
+#pragma unroll
+    for (int i = 0; i < 32; ++i) d[i] = 0.0f;
+    wgmma_fence_operand(d);
+    wgmma_fence();
+    for (int step = last; step >= 0; --step) {
+        multiply<Major::K, Major::MN>(d, a, b, true);
+        if (step == 0) break;
+        a = wgmma_descriptor_advance(a, -a_step);
+        b = wgmma_descriptor_advance(b, -b_step);
+    }
+    wgmma_commit_group();
+    wgmma_wait_group<0>();
+    wgmma_fence_operand(d);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) dump[threadIdx.x * 32 + i] = d[i];
+}
+
 // Two groups in flight: the first has k step 0, the second steps 1 to 3 with accumulators of their own. The first is
 // awaited alone, read, and then continued by a third group with step 1 while the second may still be running.
 // dump: the first after its group, the second, the first at the end.
