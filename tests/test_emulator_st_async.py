@@ -236,6 +236,27 @@ def test_numbers_and_tma_meet(schedule, seed, fault, kind, message):
     assert report.message.startswith(message.format(**marks)), report.message
 
 
+@EITHER
+@EACH_SCHEDULE
+def test_the_numbers_are_forgotten_when_tma_loads_over_them(schedule, seed, counters):
+    assert passed_to_tma(7, counters, schedule, seed)[0] == []
+
+
+@EACH_SCHEDULE
+def test_numbers_that_another_cta_reads(schedule, seed):
+    for fault in (0, 1):
+        out = np.zeros(32, np.int32)
+        module = compiled(FILE, "all_ones", counters=True, FAULT=fault)
+        run = module.launch("all_ones", (2,), (32,), (out,), schedule=schedule, seed=seed)
+        assert (out == -1).all()
+        if fault == 0:
+            assert run.reports == []
+            continue
+        (report,) = run.reports
+        assert (report.kind, report.line) == ("async_race", marked_line(FILE, "far"))
+        assert f"reads what the st_async of {line('ones')} wrote, and no barrier orders the two: let" in report.message
+
+
 def numbers_of_sms(entry, grid, **options):
     out = np.full(grid[::-1], -1, np.int32)
     assert compiled(FILE, entry).launch(entry, grid, (1,), (out,), **options).reports == []

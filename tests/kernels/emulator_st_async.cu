@@ -74,7 +74,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) misplaced(int* out) {
         if (FAULT != 9 && FAULT != 10) fence_mbarrier_init();
         mbarrier_arrive_expect_tx(&full, rank != TO || FAULT == 13 ? 0 : 4);
     }
-    if (thread == 1) no_barrier = words[1] = 0;
+    if (thread == 1) no_barrier = words[0] = 0;   // no work of another proxy: st_async may come after it with no fence
     FAULT == 9 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
     FAULT == 8 ? __syncthreads() : barrier_cluster_wait();
     const bool leaves = rank == 1 && (FAULT == 11 || FAULT == 12);
@@ -108,7 +108,8 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) misplaced(int* out) {
 
 // The threads of a warp send themselves a row of numbers, which TMA stores. 1: with no fence. 2: without a wait for them.
 // 3: the numbers are sent anew while TMA may still read them. 4: TMA loads over them, with no fence. 5: it does so while
-// they are under way. 6: they are sent while a TMA load is under way there.
+// they are under way. 6: they are sent while a TMA load is under way there. 7: right, the thread that loads has waited for
+// them, and the others wait for the load only.
 extern "C" __global__ void pass_to_tma(const __grid_constant__ TensorMap map) {
     __shared__ __align__(128) int row[32];
     __shared__ uint64_t full, loaded;
@@ -120,21 +121,22 @@ extern "C" __global__ void pass_to_tma(const __grid_constant__ TensorMap map) {
     }
     __syncthreads();
     const bool loads = FAULT >= 4 && thread == 0;
+    if (FAULT >= 6 && loads) mbarrier_arrive_expect_tx(&loaded, 128);
     if (FAULT == 6 && loads) {
-        mbarrier_arrive_expect_tx(&loaded, 128);
         cp_async_bulk_tensor_load(row, &map, &loaded, 0, 0);   // !load_first
     }
     __syncwarp();
     mbarrier_arrive_expect_tx(&full, 4);
     st_async(&row[thread], 1000 + thread, &full, 0);   // !number
-    if (FAULT != 2 && FAULT != 5) mbarrier_wait_cluster(&full, 0);
+    if (FAULT != 2 && FAULT != 5 && (FAULT != 7 || loads)) mbarrier_wait_cluster(&full, 0);
     if (FAULT != 1 && FAULT != 4) fence_proxy_async();
-    __syncwarp();
-    if ((FAULT == 4 || FAULT == 5) && loads) {
-        mbarrier_arrive_expect_tx(&loaded, 128);
+    if (FAULT != 7) __syncwarp();
+    if (FAULT != 6 && loads) {
+        if (FAULT != 7) mbarrier_arrive_expect_tx(&loaded, 128);
         cp_async_bulk_tensor_load(row, &map, &loaded, 0, 0);   // !load
     }
-    if (loads) mbarrier_wait(&loaded, 0);
+    if (loads || FAULT == 7) mbarrier_wait(&loaded, 0);
+    if (FAULT == 7 && row[thread] != 0) __trap();
     if (FAULT < 4 && thread == 0) {
         cp_async_bulk_tensor_store(&map, row, 0, 0);   // !store
         cp_async_bulk_commit_group();
@@ -148,6 +150,30 @@ extern "C" __global__ void pass_to_tma(const __grid_constant__ TensorMap map) {
         if (thread == 0) cp_async_bulk_wait_group_read<0>();
     }
     if (FAULT == 2 || FAULT == 5) mbarrier_wait_cluster(&full, 0);
+}
+
+// Numbers that look like memory to which nothing was written, which another CTA reads. It knows of them from the cluster's
+// barrier. 1: which is relaxed.
+extern "C" __global__ void __cluster_dims__(2, 1, 1) all_ones(int* out) {
+    __shared__ __align__(16) int words[4];
+    __shared__ uint64_t full;
+    const int thread = threadIdx.x, rank = cluster_ctarank();
+    if (thread == 0) mbarrier_init(&full, 1);
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
+    if (rank == 0 && thread == 0) {
+        mbarrier_arrive_expect_tx(&full, 16);
+        for (int i = 0; i < 4; ++i) st_async(&words[i], -1, &full, 0);   // !ones
+        mbarrier_wait_cluster(&full, 0);
+    }
+    FAULT == 1 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
+    barrier_cluster_wait();
+    if (rank == 1) {
+        const float4 found = ld_shared_cluster(reinterpret_cast<const float4*>(words), 0);   // !far
+        out[thread] = __float_as_int(found.w);
+    }
+    barrier_cluster_arrive();
+    barrier_cluster_wait();
 }
 
 // The number of each CTA's SM.
