@@ -263,10 +263,10 @@ def numbers_of_sms(entry, grid, **options):
     return out
 
 
-def test_ctas_lie_on_the_sms_in_turn_cluster_by_cluster():
+def test_ctas_lie_on_the_sms_in_turn_cluster_by_cluster_and_every_second_one_backwards():
     assert (numbers_of_sms("sms", (100, 3)) == np.arange(300).reshape(3, 100) % 132).all()
     assert (numbers_of_sms("sms", (7, 1), sms=3) == np.arange(7) % 3).all()
-    assert numbers_of_sms("sms_of_clusters", (4, 2), sms=6).tolist() == [[0, 1, 4, 5], [2, 3, 0, 1]]
+    assert numbers_of_sms("sms_of_clusters", (4, 2), sms=6).tolist() == [[0, 1, 1, 0], [2, 3, 5, 4]]
 
 
 def test_a_gpu_has_an_sm():

@@ -228,7 +228,9 @@ uint32_t emulator_cluster_size() { return uint32_t(current_thread->cta->cluster-
 
 uint32_t emulator_sm_number() {
     const Cta& cta = *current_thread->cta;
-    return uint32_t(cta.number % cta.worker->launch.spec.sms);
+    const int64_t size = cta.cluster->size(), first = cta.number - cta.rank;
+    const int64_t place = first / size % 2 ? size - 1 - cta.rank : cta.rank;   // no rank may count on the lower number
+    return uint32_t((first + place) % cta.worker->launch.spec.sms);
 }
 
 void emulator_cluster_arrive(bool release, int line) {

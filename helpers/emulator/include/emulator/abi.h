@@ -18,7 +18,8 @@ uint3 emulator_grid_size() __attribute__((const));
 int emulator_lane() __attribute__((const));
 uint32_t emulator_cluster_rank() __attribute__((const));
 uint32_t emulator_cluster_size() __attribute__((const));
-// CTAs lie on the SMs in turn: the CTA's number, cluster by cluster, modulo the SMs that are played.
+// CTAs lie on the SMs in turn, cluster by cluster, in every second cluster the last rank first: the place in this line
+// modulo the SMs that are played.
 uint32_t emulator_sm_number() __attribute__((const));
 
 // Synchronisation. `line` is the line of the kernel's source, for reports.
