@@ -163,9 +163,9 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many; where
     CTAs divide K, STAGES and many for each. M, N and K differ, and each is long once, for mistakes that come after
     some tiles or steps. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one
-    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each; and two and one
-    each, where they draw numbers for the second one. Where M has a limit (`most_rows`), what is above it becomes the
-    limit or less.
+    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each; and two and
+    one each, where they draw numbers for the second one. Where M has a limit (`most_rows`), what is above it becomes
+    the limit or less.
     """
     rows, columns, depth = rung.tile
     stages = rung.stages
