@@ -68,8 +68,10 @@ def test_a_number_that_nobody_waits_for(schedule, seed):
     assert all(report.message.startswith(either) for report in run.reports)
 
 
-def test_without_counters_it_has_not_come():
-    assert not sent(1, False, rounds=1)[1]
+@pytest.mark.parametrize(("schedule", "found"), [("lazy", -1), ("eager", 5)])
+def test_until_it_comes_the_place_holds_neither_number(schedule, found):
+    reports, out = misplaced(13, False, schedule)
+    assert (out == found).all() and len(reports) == 1
 
 
 @pytest.mark.parametrize(("fault", "mark"), [(2, "wait"), (3, "poll")])
@@ -200,7 +202,8 @@ def test_a_cta_that_exits_before_its_number_was_waited_for(schedule, seed, count
 @EITHER
 @EACH_SCHEDULE
 def test_a_number_that_was_not_announced(schedule, seed, counters):
-    (report,) = misplaced(13, counters, schedule, seed)[0]
+    *races, report = misplaced(13, counters, schedule, seed)[0]
+    assert {race.kind for race in races} == ({"async_race"} if counters else set())
     assert report.kind in ("exit_bytes", "exit_unwaited")
     assert schedule != "eager" or "and 4 bytes more came than were announced" in report.message
 

@@ -41,8 +41,8 @@ extern "C" __global__ void draw(int* count, int* before, int* own_before, int ro
     }
 }
 
-// Thread 37 makes one access that breaks a rule. 1 to 3, 12: outside of an array. 4 to 6, 13: amid a number. 7, 8, 14: to
-// shared memory and to a local variable. 9 to 11, 15: before the wait for the launch before.
+// Thread 37 makes one access that breaks a rule. 1 to 3, 12: outside of an array. 4 to 6, 13: amid a number. 7, 8, 14:
+// to shared memory and to a local variable. 9 to 11, 15: before the wait for the launch before.
 extern "C" __global__ void broken(int* data, int place) {
     __shared__ int box[32];
     int* to = PLACE ? own : data;

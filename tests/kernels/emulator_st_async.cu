@@ -15,9 +15,9 @@
 // In each round the first CTA's first thread sends 100 * round + rank to all CTAs of the cluster, all of whose threads
 // wait for it, read it, and tell the first CTA so; then the next may be sent. It lies in one granule of 16 bytes with
 // the one before and with a word of thread 1.
-// 1: nobody waits. 2: all wait with the scope of the CTA. 3: they poll with that scope. 4: the next number does not wait
-// for the readers. 5: they tell by relaxed arrivals, which order no reads. 6: it is sent twice. 7: a thread writes there
-// before it has come. 8: another CTA reads there before it has come.
+// 1: nobody waits. 2: all wait with the scope of the CTA. 3: they poll with it. 4: the next number does not wait for the
+// readers. 5: they tell by relaxed arrivals, which order no reads. 6: it is sent twice. 7: a thread writes there before
+// it has come. 8: another CTA reads there before it has come.
 extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) send_numbers(int* out, int rounds) {
     __shared__ __align__(16) int words[4];
     __shared__ uint64_t full, empty;
@@ -60,9 +60,9 @@ extern "C" __global__ void __cluster_dims__(CTAS, 1, 1) send_numbers(int* out, i
 
 // One number, sent by thread 37 of the first of two CTAs to CTA `TO`. 1: a CTA that is not there. 2: amid a number. 3:
 // past the end. 4: to a variable of the thread. 5: for a variable of the thread. 6: for 8 bytes that are no barrier. 7:
-// amid a barrier. 8: nothing makes the barrier known to the cluster. 9: a relaxed barrier of the cluster does not. 10:
-// right, a releasing one does, with no fence. 11: the other CTA has exited. 12: it exits meanwhile. 13: it does not wait,
-// and its barrier wants fewer bytes.
+// amid a barrier. 8: nothing makes the barrier known to the cluster. 9: a relaxed barrier of the cluster does not.
+// 10: right, a releasing one does, with no fence. 11: the other CTA has exited. 12: it exits meanwhile. 13: it reads, but
+// does not wait, and its barrier wants fewer bytes.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) misplaced(int* out) {
     __shared__ __align__(16) int words[4];
     __shared__ uint64_t full, no_barrier;
@@ -74,7 +74,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) misplaced(int* out) {
         if (FAULT != 9 && FAULT != 10) fence_mbarrier_init();
         mbarrier_arrive_expect_tx(&full, rank != TO || FAULT == 13 ? 0 : 4);
     }
-    if (thread == 1) no_barrier = words[0] = 0;   // no work of another proxy: st_async may come after it with no fence
+    if (thread == 1) no_barrier = words[0] = 0;   // st_async is no work of another proxy: it needs no fence
     FAULT == 9 ? barrier_cluster_arrive_relaxed() : barrier_cluster_arrive();
     FAULT == 8 ? __syncthreads() : barrier_cluster_wait();
     const bool leaves = rank == 1 && (FAULT == 11 || FAULT == 12);
@@ -104,11 +104,12 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) misplaced(int* out) {
     if (FAULT == 11 || FAULT == 12) return;
     barrier_cluster_arrive();
     barrier_cluster_wait();
+    if (FAULT == 13 && rank == TO) out[thread] = words[0];
 }
 
-// The threads of a warp send themselves a row of numbers, which TMA stores. 1: with no fence. 2: without a wait for them.
-// 3: the numbers are sent anew while TMA may still read them. 4: TMA loads over them, with no fence. 5: it does so while
-// they are under way. 6: they are sent while a TMA load is under way there. 7: right, the thread that loads has waited for
+// The threads of a warp send themselves a row of numbers, which TMA stores. 1: with no fence. 2: with no wait for them.
+// 3: they are sent anew while TMA may still read them. 4: TMA loads over them, with no fence. 5: it does so while they
+// are under way. 6: they are sent while a TMA load is under way there. 7: right, the thread that loads has waited for
 // them, and the others wait for the load only.
 extern "C" __global__ void pass_to_tma(const __grid_constant__ TensorMap map) {
     __shared__ __align__(128) int row[32];
@@ -152,8 +153,8 @@ extern "C" __global__ void pass_to_tma(const __grid_constant__ TensorMap map) {
     if (FAULT == 2 || FAULT == 5) mbarrier_wait_cluster(&full, 0);
 }
 
-// Numbers that look like memory to which nothing was written, which another CTA reads. It knows of them from the cluster's
-// barrier. 1: which is relaxed.
+// Numbers that look like memory to which nothing was written, which another CTA reads. It knows of them from the
+// cluster's barrier. 1: which is relaxed.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) all_ones(int* out) {
     __shared__ __align__(16) int words[4];
     __shared__ uint64_t full;
