@@ -1,14 +1,15 @@
 """The gate on real kernels, run by the emulator: the rungs pass, and spoiled copies of them do not."""
 
 import time
+from math import prod
 
 import numpy as np
 import pytest
 
 from helpers.arrays import random_matrix
 from helpers.kernel import KernelFault, emulate, load
-from helpers.rungs import APPENDIX, RUNGS, find_rung, fitted_tiles, split_k
-from helpers.verify import verify, verify_all
+from helpers.rungs import APPENDIX, PARTITIONS, RUNGS, find_rung, fitted_tiles, split_k
+from helpers.verify import default_sizes, verify, verify_all
 
 pytestmark = pytest.mark.compiler
 
@@ -142,6 +143,31 @@ def test_mistakes_of_fitted_tiles_are_rejected_by_their_own_sizes(tmp_path, chan
     rung, defines = fitted_tiles(192, 2)
     file = spoiled(tmp_path, "appendix_fitted_tiles", change)
     assert not verify(load(rung, "emulator", defines=defines, file=file)).passed
+
+
+NUMBER = "mbarrier_wait_cluster(&shared.has_number, 0)"
+READ_AHEAD = "if (i >= clusters && i + clusters < tiles)"
+SEND = "cta < CLUSTER; ++cta) st_async"
+PARTITIONED = {
+    "two draw the same number": ("partition == 0 ? near_0 :", "partition == 0 ? near_1 :"),
+    "the others' last number is left out": ("clusters - 1 - near_1;", "clusters - 2 - near_1;"),
+    "the third round is left out": ("return i + clusters;", "return i + 2 * clusters;"),
+    "the third round's tile is not read": (READ_AHEAD, "if (i < 0)"),
+    "the second round's tile is not read": ("if (i < tiles) next = order[i];", ";"),
+    "half a cluster has the number": (SEND, SEND.replace("CLUSTER", "1")),
+    "the number is not waited for": (NUMBER, "0"),
+    "the number is waited for in the CTA": (NUMBER, NUMBER.replace("_cluster", "")),
+    "drawn is not set back": ("st_relaxed_gpu(drawn, 0);", ";"),
+    "not drawn where K is short": ("loaded == min(STAGES, steps)", "loaded == STAGES"),
+    "B described by A's bytes": ("stage * (BN * BK * 2)", "stage * (BM * BK * 2)"),
+    "a step too far on the way back": ("steps - 1 - step", "steps - step"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", PARTITIONED.values(), ids=list(PARTITIONED))
+def test_mistakes_of_partitions_are_rejected_by_the_size_of_several_rounds(tmp_path, change):
+    size = max(default_sizes(PARTITIONS), key=lambda size: prod(PARTITIONS.tiles(*size[:2])))
+    assert not verify(load(PARTITIONS, "emulator", file=spoiled(tmp_path, "appendix_partitions", change)), size).passed
 
 
 @pytest.mark.parametrize("height", [192, 256])
