@@ -14,7 +14,7 @@ from helpers.cuda import compile_cubin, sass
 from helpers.dependent import Parameters
 from helpers.errors import BackendError
 from helpers.kernel import emulate, load
-from helpers.rungs import RUNGS, Rung, find_rung, fitted_tiles, split_k
+from helpers.rungs import PARTITIONS, Rung, find_rung, fitted_tiles, split_k
 from helpers.tensor_map import OPAQUE
 from helpers.variants import edit, save_text
 
@@ -22,7 +22,8 @@ WAIT = "griddepcontrol_wait();"
 EARLIEST = (f"    {WAIT}", f"    griddepcontrol_launch_dependents();\n    {WAIT}")   # the next launch may begin
 FILE = "emulator_dependent.cu"
 SIZE = (256, 256, 320)
-DEPENDENT = [(find_rung(10), {"STAGES": 2}), split_k(64, 128, 4, 4), fitted_tiles(192, 2)]
+RING = {"STAGES": 2}   # saves the emulator time
+DEPENDENT = [(find_rung(10), RING), split_k(64, 128, 4, 4), fitted_tiles(192, 2), (PARTITIONS, RING)]
 EACH = pytest.mark.parametrize(("rung", "defines"), DEPENDENT, ids=lambda given: getattr(given, "name", ""))
 
 
@@ -173,7 +174,8 @@ def test_a_rung_that_does_not_wait_is_named(rung, defines, schedule, counters, m
     assert any("&A_map" in line for line in loads) and any("&B_map" in line for line in loads)
     stores = [line for line in lines if "store(&C_map" in line or "C + size_t(row)" in line]
     counts = [line for line in lines if "relaxed_gpu(&arrived[" in line]   # the file's own variable
-    assert len(loads) + len(stores) + len(counts) == len(lines)
+    draws = [line for line in lines if "relaxed_gpu(drawn" in line]
+    assert len(loads) + len(stores) + len(counts) + len(draws) == len(lines) and bool(draws) == rung.partitions
     assert bool(stores) == (counters or rung.maps.C is not None) and bool(counts) == ("arrived[" in text)
 
 
@@ -235,7 +237,7 @@ def test_a_chain_of_launches_that_may_begin_early_is_right(early):
 def test_a_chain_of_launches_gives_what_single_ones_give(rung: Rung, defines, size, edits):
     """Each reads what the one before wrote, and writes over what that one read."""
     file = save_text(edit(rung.path.stem, *edits), f"chain_{rung.number}")
-    kernel, launches = load(rung, "cuda", defines={} if rung in RUNGS else defines, file=file), 20
+    kernel, launches = load(rung, "cuda", defines={} if defines is RING else defines, file=file), 20
     start = random_matrix(size, size, 1, "cuda")
     B = random_matrix(size, size, 2, "cuda", scale=size**-0.5)   # so that the chain neither fades nor overflows
     buffers = [random_matrix(size, size, 1, "cuda"), random_matrix(size, size, 1, "cuda")]
