@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from helpers.bugs import BUGS, VERIFY, Bug, bug, fitted_tiles, is_named, plant, search, split_k
+from helpers.bugs import BUGS, VERIFY, Bug, bug, fitted_tiles, is_named, partitions, plant, search, split_k
 from helpers.bugs.__main__ import main
 from helpers.bugs.find import PlantedBackend, planted_kernel, unchanged
 from helpers.bugs.table import DOCUMENT, document
@@ -39,7 +39,9 @@ def test_every_bug_is_named_whatever_the_schedule(planted):
 
 
 @pytest.mark.compiler
-@pytest.mark.parametrize("planted", split_k.BUGS + fitted_tiles.BUGS, ids=lambda planted: planted.name)
+@pytest.mark.parametrize(
+    "planted", split_k.BUGS + fitted_tiles.BUGS + partitions.BUGS, ids=lambda planted: planted.name
+)
 def test_the_default_sizes_of_the_verification_notice_what_is_wrong_with_the_appendix(planted):
     outcome = verify(planted_kernel(planted, PlantedBackend(change=unchanged)))
     assert not outcome.passed and outcome.reason

@@ -17,6 +17,7 @@ SURVIVORS = [
     (6, "wgmma_descriptor 1: leading_bytes - 16"),
     ("appendix_split_k", "barrier_sync 1: id - 1"),
     ("appendix_fitted_tiles", "wgmma_descriptor 1: leading_bytes + 16"),
+    ("appendix_partitions", "sm_number 1: removed"),
 ]
 
 
@@ -38,6 +39,12 @@ def test_a_mutant_is_noticed(mutant):
 def test_a_harmless_mutant_is_not_reported(rung, name):
     outcome = tried(named(rung, name))
     assert outcome.survives and problem(outcome) == ""
+
+
+@pytest.mark.compiler
+def test_what_must_be_set_back_is_missed_when_a_mutant_is_launched_again():
+    outcome = tried(named("appendix_partitions", "st_relaxed_gpu 1: removed"))
+    assert outcome.caught_by == WRONG and outcome.says.endswith("what must be set back.")
 
 
 def test_what_is_listed_as_harmless_is_there_once_and_says_why():
@@ -83,6 +90,8 @@ def test_mutants_are_what_their_names_say():
     ]:
         assert text.count(old) == 1
         assert named(10, name).text == text.replace(old, new), name
+    not_moved = named("appendix_partitions", "wgmma_descriptor_advance 1: removed").text
+    assert "    A = (A);   // bytes\n" in not_moved
 
 
 def test_the_counts_are_those_of_these_mutants():

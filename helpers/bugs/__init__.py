@@ -5,7 +5,7 @@
     plant(bug("released_before_wait"))            # the kernel's file with the bug, for emulate(..., file=...)
 """
 
-from helpers.bugs import clusters, fitted_tiles, lists, ring, simt, split_k, tma, wgmma
+from helpers.bugs import clusters, fitted_tiles, lists, partitions, ring, simt, split_k, tma, wgmma
 from helpers.bugs.bug import VERIFY, Bug
 from helpers.bugs.find import Finding, is_named, plant, search
 from helpers.errors import ArgumentError
@@ -21,6 +21,7 @@ BUGS: tuple[Bug, ...] = (
     + clusters.BUGS
     + split_k.BUGS
     + fitted_tiles.BUGS
+    + partitions.BUGS
 )
 
 

@@ -1,6 +1,6 @@
 """Tries all mutants of the kernels.
 
-    python -m helpers.mutants             rungs 5 to 10 and the appendix's two kernels, in about 20 minutes
+    python -m helpers.mutants             rungs 5 to 10 and the appendix's kernels, in about half an hour
     python -m helpers.mutants --rungs 7 appendix_split_k
     python -m helpers.mutants --record    and keep the counts for docs/bugs.md
 """

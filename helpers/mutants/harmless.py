@@ -13,15 +13,27 @@ class Harmless:
 
 
 _LOADS, _RING, _WGMMA = (5, 6), (7, 8, 9), (6, 7, 8, 9, 10)
-_SPLIT, _FITTED = ("appendix_split_k",), ("appendix_fitted_tiles",)
-_CLUSTERS = (10, *_FITTED)
+_SPLIT, _FITTED, _PARTITIONS = ("appendix_split_k",), ("appendix_fitted_tiles",), ("appendix_partitions",)
+_CLUSTERS = (10, *_FITTED, *_PARTITIONS)
 # Reasons of several entries, which the page tells together.
 _SCOPE = "A wait of cluster scope sees all that one of CTA scope sees."
 _LEADING = "The leading offset of a K-major operand is not used where a row of it is as wide as the swizzle."
 _MULTIPLE = "k is a multiple of 16: it is above 1 where it is above 0."
+_EXPECTED = "Bytes may land before they are expected: the phase cannot end without the arrival that comes with them."
 _REGISTERS = "The fence is about registers, which a wait does not touch."
 _TWO_WAITS = "Two waits for different things, and nothing comes between them."
+_PACE = "Clusters keep pace less well: that costs time, no result hangs on it, and nobody waits for long."
 _PREFETCH = "A prefetch is a hint: a map that is not fetched beforehand is fetched at its first use."
+
+
+def _cleared(ahead: int, first: int) -> tuple[str, ...]:
+    """Mutants of the two stores that clear checkpoints: their numbers in the file."""
+    changes = ("removed", "value + 1", "value - 1")
+    return (
+        *(f"st_relaxed_gpu {number}: {change}" for number in (ahead, first) for change in changes),
+        *(f"st_relaxed_gpu {ahead}: pointer, 4 -> {place} at 24" for place in (5, 3)),
+    )
+
 
 HARMLESS: tuple[Harmless, ...] = (
     Harmless(
@@ -45,7 +57,15 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         _LOADS + _RING + (10,) + _SPLIT,
         ("mbarrier_arrive_expect_tx 1: after cp_async_bulk_tensor_load 1",),
-        "Bytes may land before they are expected: the phase cannot end without the arrival that comes with them.",
+        _EXPECTED,
+    ),
+    Harmless(
+        _PARTITIONS,
+        (
+            "mbarrier_arrive_expect_tx 1: after fence_mbarrier_init 1",
+            "mbarrier_arrive_expect_tx 2: after cp_async_bulk_tensor_load 1",
+        ),
+        _EXPECTED,
     ),
     Harmless(
         _LOADS,
@@ -53,7 +73,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "A bound on the threads of a launch, of which no more come; the compiler gives each fewer registers.",
     ),
     Harmless(
-        _WGMMA + _SPLIT,
+        _WGMMA + _SPLIT + _PARTITIONS,
         ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
         _LEADING,
     ),
@@ -78,7 +98,7 @@ HARMLESS: tuple[Harmless, ...] = (
         _MULTIPLE,
     ),
     Harmless(
-        (10,),
+        (10, *_PARTITIONS),
         ("wgmma_m64n256k16 1: accumulate, 0 -> 1 at 19",),
         _MULTIPLE,
     ),
@@ -128,7 +148,7 @@ HARMLESS: tuple[Harmless, ...] = (
         "The same with a release that nobody needs: so it is with RELEASE, and slower.",
     ),
     Harmless(
-        _FITTED,
+        _FITTED + _PARTITIONS,
         ("mbarrier_arrive_cluster 1: mbarrier_arrive_release_cluster in its place",),
         "The same with a release that nobody needs, which costs time.",
     ),
@@ -186,14 +206,6 @@ HARMLESS: tuple[Harmless, ...] = (
             "red_add_relaxed_gpu 1: value - 1",
             "ld_relaxed_gpu 1: removed",
             "ld_relaxed_gpu 1: pointer, 1 -> 0 at 24",
-            "st_relaxed_gpu 1: removed",
-            "st_relaxed_gpu 1: pointer, 4 -> 5 at 24",
-            "st_relaxed_gpu 1: pointer, 4 -> 3 at 24",
-            "st_relaxed_gpu 1: value + 1",
-            "st_relaxed_gpu 1: value - 1",
-            "st_relaxed_gpu 2: removed",
-            "st_relaxed_gpu 2: value + 1",
-            "st_relaxed_gpu 2: value - 1",
             "keep_pace 1: removed",
             "keep_pace 1: checkpoint + 1",
             "keep_pace 1: expected + 1",
@@ -203,7 +215,19 @@ HARMLESS: tuple[Harmless, ...] = (
             "keep_pace 1: clears, 0 -> -1 at 10",
         )
         + tuple(f"{name} {sign} 1" for name in ("PACE_STEPS", "CHECKPOINTS", "PACE_TRIES") for sign in "+-"),
-        "Clusters keep pace less well: that costs time, no result hangs on it, and nobody waits for long.",
+        _PACE,
+    ),
+    Harmless((10, *_FITTED), _cleared(1, 2), _PACE),
+    Harmless(_PARTITIONS, _cleared(2, 3), _PACE),
+    Harmless(
+        _PARTITIONS,
+        ("sm_number 1: removed",),
+        "Where the partition is not the SM's own, a cluster draws from the other end: that costs time, and nothing else.",
+    ),
+    Harmless(
+        _PARTITIONS,
+        ("st_relaxed_gpu 1: after st_async 1",),
+        "The counter is for the next launch, the number for this one: neither waits for the other.",
     ),
     Harmless(
         _SPLIT,

@@ -9,10 +9,12 @@ from helpers.emulator.source import code_only
 from helpers.mutants.calls import Argument, Call, Span, calls
 from helpers.rungs import find_rung
 
-MUTATED_RUNGS: tuple[int | str, ...] = (5, 6, 7, 8, 9, 10, "appendix_split_k", "appendix_fitted_tiles")
+MUTATED_RUNGS: tuple[int | str, ...] = (
+    5, 6, 7, 8, 9, 10, "appendix_split_k", "appendix_fitted_tiles", "appendix_partitions",
+)  # fmt: skip
 
 # What a call is replaced by whose value is used: one of its arguments, by number; others are 0.
-_STANDS_FOR = {"__shfl_sync": 2, "__shfl_xor_sync": 2}
+_STANDS_FOR = {"__shfl_sync": 2, "__shfl_xor_sync": 2, "wgmma_descriptor_advance": 1}
 # What is one further is no neighbour where the hardware counts in more than ones: bytes of a descriptor, columns.
 _UNITS = {"leading_bytes": (1, 16), "stride_bytes": (1, 16), "x": (1, 8)}
 _OTHER = {

@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from helpers.backends import EmulatorBackend
 from helpers.cache import cache_directory
 from helpers.errors import ArgumentError, CompileError
-from helpers.kernel import emulate
+from helpers.kernel import Kernel
 from helpers.mutants.mutate import Mutant
-from helpers.rungs import Rung, fitted_tiles, split_k
+from helpers.rungs import Rung, find_rung, fitted_tiles, split_k
 from helpers.variants import save_text
+from helpers.verify import run_once, verify
 
 NOT_COMPILED, NOT_LAUNCHED, WRONG, SURVIVES = "does not compile", "is not launched", "wrong result", "survives"
 SCHEDULES = (("lazy", 0), ("random", 1), ("eager", 0), ("random", 2), ("random", 3))
@@ -21,12 +23,14 @@ class Setting:
     """A launch that mutants are tried on: (M, N, K), defines, and the SMs of the GPU that is played.
 
     rung: the variant of the kernel that is launched so; None: the rung itself.
+    again: whether it is launched once more, with nothing made anew, and on other matrices, as `verify` does.
     """
 
     size: tuple[int, int, int]
     defines: Mapping[str, int] = field(default_factory=dict)
     sms: int = 132
     rung: Rung | None = None
+    again: bool = False
 
 
 def _split(size: tuple[int, int, int], *variant: int) -> Setting:
@@ -77,6 +81,16 @@ SETTINGS: Mapping[int | str, Sequence[Setting]] = {
         _fitted((264, 264, 328), 256),
         _fitted((456, 264, 1352), 224),
     ),
+    # As rung 10; and 14 tiles for six clusters, four near one partition and two near the other: they draw numbers for a
+    # full round, and in the one after that four of them have no tile. Launched again, they draw as before.
+    "appendix_partitions": (
+        Setting((512, 256, 328), _RING, 2),
+        Setting((1792, 512, 136), _RING, 12, again=True),
+        Setting((264, 264, 328), _RING, 2),
+        Setting((264, 264, 72), {**_RING, "STAGES": 4}, 2),   # fewer steps than stages
+        Setting((264, 264, 328), {**_RING, "PARTITIONS": 0}, 2),
+        Setting((520, 264, 1352), _RING, 2),
+    ),
 }
 
 
@@ -112,23 +126,21 @@ def tried(mutant: Mutant) -> Outcome:
 def _findings(mutant: Mutant, file: Path) -> Iterator[Outcome]:
     for number, setting in enumerate(SETTINGS[mutant.rung]):
         for schedule, seed in SCHEDULES if number == 0 else SCHEDULES[:2]:
+            rung = setting.rung or find_rung(mutant.rung)
+            backend = EmulatorBackend(schedule, seed, sms=setting.sms)
+            kernel = Kernel(rung, backend, rung.entry, setting.defines, file)
             try:
-                emulation = emulate(
-                    setting.rung or mutant.rung,
-                    setting.size,
-                    schedule=schedule,
-                    seed=seed,
-                    sms=setting.sms,
-                    defines=setting.defines,
-                    file=file,
-                )
+                if setting.again:
+                    verification = verify(kernel, setting.size, seed)
+                else:
+                    verification, _ = run_once(kernel, setting.size, seed)
             except CompileError as error:
                 yield Outcome(mutant, NOT_COMPILED, str(error))
             except ArgumentError as error:
                 yield Outcome(mutant, NOT_LAUNCHED, str(error))
             else:
-                if emulation.run.reports:
-                    first = emulation.run.reports[0]
+                if kernel.run.reports:
+                    first = kernel.run.reports[0]
                     yield Outcome(mutant, first.kind, first.message)
-                elif not emulation.verification.passed:
-                    yield Outcome(mutant, WRONG, emulation.verification.reason)
+                elif not verification.passed:
+                    yield Outcome(mutant, WRONG, verification.reason)
