@@ -222,7 +222,7 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         _PARTITIONS,
         ("sm_number 1: removed",),
-        "Where the partition is not the SM's own, a cluster draws from the other end: that costs time, and nothing else.",
+        "Where the partition is not the SM's own, a cluster draws from the other end, which costs time.",
     ),
     Harmless(
         _PARTITIONS,
