@@ -36,7 +36,7 @@ def test_cases_cover_the_rungs_their_variants_and_odd_sizes():
             assert any(tiles_of(drawn) > drawn.sms for drawn in mine)   # CTAs that compute several
         if rung.partitions:   # several clusters with a second round, and one that has none
             rounds = {(rung.grid(*drawn.size[:2], drawn.sms)[0] // 2, tiles_of(drawn) // 2) for drawn in mine}
-            assert {(1, 4), (2, 4), (3, 4)} <= rounds
+            assert {(1, 4), (2, 4), (3, 4)} <= rounds and {"PARTITIONS": 0} in [drawn.defines for drawn in mine]
 
 
 def test_cases_cover_fitted_tiles():
