@@ -352,7 +352,8 @@ def test_what_a_gpu_would_refuse_is_refused_before_the_launch(monkeypatch):
 
 # The rungs themselves, with so few SMs that a CTA computes many tiles, or more than there are tiles
 
-ordered_rungs = pytest.mark.parametrize("rung", [rung for rung in RUNGS if rung.order], ids=lambda rung: rung.name)
+ORDERED_RUNGS = [rung for rung in (*RUNGS, PARTITIONS) if rung.order]
+ordered_rungs = pytest.mark.parametrize("rung", ORDERED_RUNGS, ids=lambda rung: rung.name)
 
 
 @ordered_rungs
@@ -407,6 +408,14 @@ def test_orders_are_uploaded_once():
     orders = TileOrders("cuda")
     first = orders.get("hilbert", 5, 3)
     assert np.array_equal(first.get(), packed(hilbert(5, 3))) and orders.get("hilbert", 5, 3) is first
+
+
+@pytest.mark.hopper
+def test_partitions_and_zeros_on_the_gpu():
+    orders = TileOrders("cuda")
+    found, zeros = orders.partition_of(132), [orders.zero() for _ in range(ZEROS + 1)]
+    assert found.dtype == np.int32 and set(found.tolist()) <= {0, 1} and found.size == load(PARTITIONS, "cuda").sms
+    assert len({zero.data.ptr for zero in zeros}) == ZEROS + 1 and {zero.item() for zero in zeros} == {0}
 
 
 def test_a_prepared_launch_keeps_its_arrays_alive():
