@@ -142,6 +142,15 @@ def test_a_function_that_a_gpu_could_not_launch_is_refused(tmp_path, start, word
         compile_kernel(path, ("k",))
 
 
+@pytest.mark.parametrize("counters", [True, False])
+@pytest.mark.parametrize("name", ["send", "write", "accept"])
+def test_a_kernel_may_have_the_name_of_a_function_of_the_c_library(tmp_path, name, counters):
+    path = write(tmp_path, f'extern "C" __global__ void {name}(int* out) {{ out[0] = 7; }}\n', f"{name}.cu")
+    out = np.zeros(1, np.int32)
+    compile_kernel(path, (name,), counters=counters).launch(name, (1,), (1,), (out,))
+    assert out[0] == 7
+
+
 def test_launch_bounds_hold(tmp_path):
     bounds = "__launch_bounds__(2 * (N / 4), 3)"
     text = f'constexpr int N = 64;\nextern "C" __global__ void {bounds}\nk(int* out) {{ out[0] = N; }}\n'

@@ -25,6 +25,11 @@ DYNAMIC_SHARED = "emulator_dynamic_shared"   # the symbol at which the dynamic a
 NO_SPACE = "No space left on device"
 LAUNCH_FILE = "emulator-launch"      # the name under which messages speak of the generated part
 
+LINK_FLAGS = (
+    "-Wl,-rpath,$ORIGIN",
+    "-Wl,-z,defs",
+    "-Wl,-Bsymbolic",   # the file's own functions are called, also those that have the name of one of libc's
+)
 COMMON_FLAGS = ("-std=c++17", "-fPIC", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-pthread")
 RUNTIME_FLAGS = ("-O3", "-g1", "-Wall", "-Wextra")   # -O3 unrolls the loops of wgmma_math.cpp
 KERNEL_FLAGS = (
@@ -97,7 +102,7 @@ def build_kernel(
     headers = [*sorted(INCLUDE.rglob("*")), *sorted(path.parent.glob("*.cuh")), *sorted(path.parent.glob("*.h"))]
 
     def key() -> str:
-        identity = compiler.version, machine_identity(), runtime.name, flags, settings, unit, assembly
+        identity = compiler.version, machine_identity(), runtime.name, flags, LINK_FLAGS, settings, unit, assembly
         return _key(*identity, *_contents(headers))
 
     def build(built: Path, scratch: Path) -> None:
@@ -109,9 +114,8 @@ def build_kernel(
         _compile(command, path.name)
         dynamic = scratch / "dynamic.s"
         dynamic.write_text(assembly, encoding="utf-8")
-        link = [*compiler.command, "-shared", str(compiled), str(dynamic), str(runtime), "-Wl,-rpath,$ORIGIN"]
-        link += ["-Wl,-z,defs", "-o", str(built)]
-        _compile(link, path.name)
+        link = [*compiler.command, "-shared", str(compiled), str(dynamic), str(runtime), *LINK_FLAGS]
+        _compile([*link, "-o", str(built)], path.name)
 
     return _cached(path.stem[:100], key, build)
 

@@ -326,8 +326,8 @@ void Ordering::for_remote_reads(const Cta& owner, uint32_t offset, uint32_t byte
     }
 }
 
-// Whether a thread of another CTA knows that the data of a load or of st_async is there: of a thread that has waited for it, through
-// barriers that hand over accesses. That the phase is over it may know from a relaxed arrival, too, which does not.
+// Whether a thread of another CTA knows that the data of a load or of st_async is there: of a thread that has waited for
+// it, through barriers that hand over accesses. That the phase is over it may know from a relaxed arrival, too, which does not.
 bool Ordering::knows_landed(const Thread& reader, const AsyncWrite& write) const {
     if (write.time == 0) return false;
     const Clock& clock = clock_of(reader);
