@@ -326,6 +326,6 @@ def find_rung(name: "str | int | Rung") -> Rung:
         found = [rung for rung in (*RUNGS, *APPENDIX) if text and rung.name.startswith(text)]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(rung.name for rung in (*RUNGS, *APPENDIX))
+    names = ", ".join(rung.name for rung in found or (*RUNGS, *APPENDIX))
     problem = "is not a rung" if not found else "fits several rungs"
     raise ArgumentError(f"rung {text[:40]!r} {problem}: give one of {names}, its number, or a unique prefix.")
