@@ -357,7 +357,7 @@ def test_the_appendix_is_found_by_name():
     assert [rung.handle for rung in RUNGS] == [str(rung.number) for rung in RUNGS]
     assert base_of(split) is find_rung(7) and base_of(fitted) is base_of(partitions) is find_rung(10)
     assert base_of(find_rung(10)) is find_rung(9) and base_of(find_rung(1)) is None
-    with pytest.raises(ArgumentError, match="fits several rungs: give one of appendix_split_k, appendix_fitted_tiles, "):
+    with pytest.raises(ArgumentError, match="several rungs: give one of appendix_split_k, appendix_fitted_tiles, "):
         find_rung("appendix_")
     with pytest.raises(ArgumentError, match="rung '11' is not a rung: give one of 01_.*, appendix_split_k, .*number"):
         find_rung(11)
