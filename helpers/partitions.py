@@ -27,15 +27,18 @@ RULE = "==9.0"
 SOURCE = PROBES / "partitions.cu"
 WORDS, DISTANCE = 32, 1056   # as the probe has them
 ALONE_BYTES = 128 * 1024     # of shared memory: an SM has room for one such CTA
+TRIES = 3                    # of a measurement: what else runs on the GPU may disturb one
 CLEAR = 0.5                  # of the correlation of an SM's times with those of another one: less is no answer
 
 
 def partitions_from(cycles: Any) -> tuple[int, ...] | None:
     """The partition of each SM, 0 for that of the first SM and 1 for the other; None if the times don't say it clearly.
 
-    cycles: of an atomic, (SMs, addresses).
+    cycles: of an atomic, (SMs, addresses); zeros where an SM did not answer.
     """
     times = np.asarray(cycles, float)
+    if not times.all():
+        return None
     times = times - times.mean(axis=0)                        # an address may be far from all SMs,
     times -= times.mean(axis=1, keepdims=True)                # and an SM from all addresses
     lengths = np.linalg.norm(times, axis=1)
@@ -47,12 +50,16 @@ def partitions_from(cycles: Any) -> tuple[int, ...] | None:
 
 @cache
 def sm_partitions(number: int) -> tuple[int, ...]:
-    """The partition of each SM of the current GPU; zeros if the probe does not tell them apart.
+    """The partition of each SM of the current GPU; zeros if the probe, run up to TRIES times, does not tell them apart.
 
     number: the GPU's, so that each is asked once. Raises BackendError if the probe does not run.
     """
-    cycles = atomic_cycles()
-    return partitions_from(cycles) or (0,) * len(cycles)
+    for _ in range(TRIES):
+        cycles = atomic_cycles()
+        found = partitions_from(cycles)
+        if found is not None:
+            return found
+    return (0,) * len(cycles)
 
 
 def atomic_cycles() -> np.ndarray:

@@ -71,6 +71,13 @@ def test_an_sm_that_is_on_neither_side_makes_it_no_answer():
     assert partitions_from(cycles) is None
 
 
+def test_an_sm_that_did_not_answer_makes_it_no_answer():
+    for seed in range(300):   # by chance its zeros look like one side's times
+        cycles = times(seed=seed)
+        cycles[7] = 0
+        assert partitions_from(cycles) is None
+
+
 def test_in_words():
     sides = np.arange(132) % 3 == 1
     said = described(times(sides, noise=0.0, apart=100.0, seed=1))
@@ -86,17 +93,18 @@ def test_in_words():
 @pytest.fixture
 def measured(monkeypatch):
     """Measurements that come one after the other; how many were made is their length."""
-    answers, made = [times(), times(1 - MIXED), np.full((4, 32), 9)], []
+    answers, made = [times(), np.full((132, 32), 9), times(1 - MIXED), *[np.full((4, 32), 9)] * 3], []
     monkeypatch.setattr(partitions, "atomic_cycles", lambda: made.append(answers[len(made)]) or made[-1])
     sm_partitions.cache_clear()
     yield made
     sm_partitions.cache_clear()
 
 
-def test_each_gpu_is_measured_once_and_one_that_says_nothing_has_zeros(measured):
+def test_each_gpu_is_measured_until_it_answers_and_one_that_says_nothing_has_zeros(measured):
     first = sm_partitions(0)
     assert first == sm_partitions(0) == labelled(MIXED) and len(measured) == 1
-    assert sm_partitions(1) == labelled(MIXED) and sm_partitions(2) == (0,) * 4 and len(measured) == 3
+    assert sm_partitions(1) == sm_partitions(1) == labelled(MIXED) and len(measured) == 3, "the first was disturbed"
+    assert sm_partitions(2) == sm_partitions(2) == (0,) * 4 and len(measured) == 6
 
 
 def test_on_the_command_line(measured, monkeypatch, capsys):
