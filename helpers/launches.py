@@ -70,18 +70,18 @@ class TileOrders:
             self._lists[key] = _uploaded(packed(tiles), self._backend)
         return self._lists[key]
 
-    def partition_of(self, sms: int) -> Any:
-        """The partition of L2 of each SM, int32. sms: that the emulator plays.
+    def partition_of(self, ctas: int) -> Any:
+        """The partition of L2 of each SM, int32. ctas: of the launch, which on the emulator lie on as many SMs at most.
 
         There it is 1 for every third pair of SMs: one side has more clusters, so that a counter that is not set back
         shows in the next launch.
         """
         from helpers.partitions import sm_partitions
 
-        device = current_device(self._backend)
-        key = ("partitions", sms, device)
+        device, is_played = current_device(self._backend), self._backend != "cuda"
+        key = ("partitions", ctas if is_played else None, device)
         if key not in self._lists:
-            found = sm_partitions(device) if self._backend == "cuda" else np.arange(sms) // 2 % 3 == 1
+            found = np.arange(ctas) // 2 % 3 == 1 if is_played else sm_partitions(device)
             self._lists[key] = _uploaded(np.array(found, np.int32), self._backend)
         return self._lists[key]
 
@@ -113,7 +113,7 @@ def plan_launch(rung: Rung, A: Any, B: Any, C: Any, sms: int, orders: TileOrders
     kept = []
     if rung.partitions:
         kept.append(orders.zero())
-        arguments += [orders.partition_of(sms), *kept]
+        arguments += [orders.partition_of(grid[0]), *kept]
     return Launch(grid, rung.block, (*arguments, m, n, k), rung.shared_bytes, tuple(kept))
 
 

@@ -112,10 +112,16 @@ def test_partitions_get_the_upper_rows_first_the_sms_and_a_zero():
     assert plan.grid == (2 * clusters,) and tiles == 15 and sizes == [1100, 520, 72]
     assert np.array_equal(order, packed(upper_first(grouped(5, 3), clusters)))
     assert not np.array_equal(order, packed(grouped(5, 3)))
-    assert partition_of.dtype == np.int32 and partition_of.tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 1]
+    assert partition_of.dtype == np.int32 and partition_of.tolist() == [0, 0, 1, 1, 0, 0, 0, 0]
     assert drawn.dtype == np.int32 and drawn.tolist() == [0]
     assert plan.kept == (drawn,) and plan.shared_bytes == PARTITIONS.shared_bytes
     assert planned(find_rung(10))[0].kept == ()
+
+
+def test_no_more_sms_are_listed_than_ctas_can_lie_on():
+    """Any number of SMs may be set; and one cluster lies on two."""
+    assert planned(PARTITIONS, sms=10**12)[0].arguments[5].size == 2 * 6
+    assert planned(PARTITIONS, sms=1)[0].arguments[5].size == 2
 
 
 def test_rounds_of_the_list_are_those_of_the_launch():
@@ -160,7 +166,7 @@ def test_each_gpu_is_asked_for_its_partitions_once_and_has_its_own_zeros(monkeyp
     monkeypatch.setattr("helpers.partitions.sm_partitions", lambda number: asked.append(number) or (0, 1, 1, number))
     orders = TileOrders("cuda")
     first = orders.partition_of(132)
-    assert first.tolist() == [0, 1, 1, 0] and first.dtype == np.int32 and orders.partition_of(132) is first
+    assert first.tolist() == [0, 1, 1, 0] and first.dtype == np.int32 and orders.partition_of(8) is first
     # From no pool, which would hand it on to a stream while another one's launch still reads it.
     assert fake.log == ["allocator None", "upload", "pool", "wait"]
     zero = orders.zero()

@@ -147,7 +147,7 @@ def playing(monkeypatch):
     """Lets the SMs that are played be of these partitions: a function of how many they are."""
 
     def play(partition_of):
-        monkeypatch.setattr(TileOrders, "partition_of", lambda orders, sms: partition_of(sms).astype(np.int32))
+        monkeypatch.setattr(TileOrders, "partition_of", lambda orders, ctas: partition_of(ctas).astype(np.int32))
 
     return play
 
@@ -207,7 +207,7 @@ def test_numbers_are_drawn_from_both_ends(kind, sms, playing):
         notes = kernel.notes[:-1].reshape(-1, 6)   # of a cluster, two CTAs of three warpgroups
         numbers, places = notes[:, 0] & 0xffff, notes[:, 0] >> 16   # and the SM of the thread that draws
         assert (notes & 0xffff == numbers[:, None]).all() and sorted(numbers) == list(range(ctas // 2))
-        sides = KINDS[kind](sms)[places]
+        sides = KINDS[kind](ctas)[places]
         assert set(numbers[sides == 0]) == set(range(int((sides == 0).sum())))
 
 
@@ -260,7 +260,7 @@ def test_products_are_right_on_the_gpu_for_any_partitions(kind, defines, monkeyp
     if kind is not None:
         count = gpu.probe().gpu.sms
         listed = cupy.asarray(KINDS[kind](count).astype(np.int32))
-        monkeypatch.setattr(TileOrders, "partition_of", lambda orders, sms: listed)
+        monkeypatch.setattr(TileOrders, "partition_of", lambda orders, ctas: listed)
     kernel = load(PARTITIONS, "cuda", defines=defines)
     for size in ((250, 520, 136), (1032, 520, 64), (4104, 5128, 328), (2056, 9000, 1032)):
         m, n, k = size
