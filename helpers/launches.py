@@ -11,7 +11,7 @@
 All of it follows from the fields of the rung.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from helpers.rungs import Box, Rung
 from helpers.tensor_map import tensor_map
 from helpers.tile_order import ORDERS, packed, tile_order, upper_first
 
-ZEROS = 1024   # that are uploaded at once
+ZEROS = 1024        # that are uploaded at once
+SM_NUMBERS = 1024   # more than any GPU has SMs
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class TileOrders:
         device, is_played = current_device(self._backend), self._backend != "cuda"
         key = ("partitions", ctas if is_played else None, device)
         if key not in self._lists:
-            found = np.arange(ctas) // 2 % 3 == 1 if is_played else sm_partitions(device)
+            found = np.arange(ctas) // 2 % 3 == 1 if is_played else _padded(sm_partitions(device))
             self._lists[key] = _uploaded(np.array(found, np.int32), self._backend)
         return self._lists[key]
 
@@ -121,6 +122,11 @@ def _mapped(matrix: Any, box: Box | None) -> Any:
     if box is None:
         return matrix
     return tensor_map(matrix, (box.columns, box.rows), box.swizzle, box.l2_promotion)
+
+
+def _padded(partitions: Sequence[int]) -> list[int]:
+    """With zeros behind: PTX does not promise that %smid is less than the number of SMs."""
+    return [*partitions, *[0] * (SM_NUMBERS - len(partitions))]
 
 
 def _uploaded(values: Any, backend: str) -> Any:

@@ -41,7 +41,7 @@ constexpr int CHECKPOINTS = 8;               // that are counted apart; clusters
 constexpr int PACE_TRIES = 50;               // a cluster looks so often, 1 us or so each time, and waits no longer
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;   // a thread; 128 * (40 + 2 * 232) < 65,536
 
-__device__ int arrived[CHECKPOINTS];   // clusters that have come to a checkpoint; the first cluster clears them
+__device__ int arrived[CHECKPOINTS];   // clusters that have come to a checkpoint; who has a round's first tile clears them
 
 struct Shared {
     __nv_bfloat16 A[STAGES][BM * BK];
@@ -202,6 +202,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
             }
             for (int i = first; i < tiles; i = following(i), backwards = !backwards) {
                 const int m0 = ((next & 0xffff) * CLUSTER + rank) * BM, n0 = (next >> 16) * BN;
+                const bool clears = i % clusters == 0;   // the round's first tile: there is one in every round
                 read_ahead(i);
                 for (int step = 0; step < steps; ++step, place.advance()) {
                     const int k0 = (backwards ? steps - 1 - step : step) * BK;
@@ -222,7 +223,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
                     if (keeps_pace && loaded % PACE_STEPS == 0) {
                         const int before = loaded - PACE_STEPS;   // some clusters may have no tile in the last round
                         const int expected = before ? min(clusters, tiles - (before - 1) / steps * clusters) : 0;
-                        keeps_pace = keep_pace(loaded / PACE_STEPS, expected, first == 0);
+                        keeps_pace = keep_pace(loaded / PACE_STEPS, expected, clears);
                     }
                 }
             }

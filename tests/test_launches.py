@@ -166,12 +166,13 @@ def test_each_gpu_is_asked_for_its_partitions_once_and_has_its_own_zeros(monkeyp
     monkeypatch.setattr("helpers.partitions.sm_partitions", lambda number: asked.append(number) or (0, 1, 1, number))
     orders = TileOrders("cuda")
     first = orders.partition_of(132)
-    assert first.tolist() == [0, 1, 1, 0] and first.dtype == np.int32 and orders.partition_of(8) is first
+    assert first.tolist() == [0, 1, 1, 0, *[0] * 1020] and first.dtype == np.int32   # %smid may be any small number
+    assert orders.partition_of(8) is first
     # From no pool, which would hand it on to a stream while another one's launch still reads it.
     assert fake.log == ["allocator None", "upload", "pool", "wait"]
     zero = orders.zero()
     numbers.append(3)
-    assert orders.partition_of(132).tolist() == [0, 1, 1, 3] and asked == [0, 3]
+    assert orders.partition_of(132).tolist()[:4] == [0, 1, 1, 3] and asked == [0, 3]
     other = orders.zero()
     assert zero.base is not other.base and fake.log.count("upload") == 4
     numbers.append(0)

@@ -15,6 +15,7 @@ from helpers.arrays import random_matrix, to_host
 from helpers.backends import EmulatedKernel, EmulatorBackend
 from helpers.emulator import EmulatorRun
 from helpers.kernel import Kernel, load
+from helpers.launches import TileOrders
 from helpers.noting import NotingKernel
 from helpers.rungs import PARTITIONS, Rung, find_rung, fitted_tiles, in_clusters_of_four
 from helpers.variants import variant
@@ -78,11 +79,13 @@ def product_bits(rung: Rung, given, defines, backend):
 
 
 def noting(rung: Rung) -> tuple[tuple[str, str], ...]:
-    """The edits with which the kernel notes for each CTA how often it has waited, and for how many in all."""
-    call, expected = re.search(r"(keep_pace\(loaded / PACE_STEPS, (.+), \w+ == 0\));", rung.path.read_text()).groups()
+    """The edits with which the kernel notes how often each CTA has waited, for how many in all, how often it clears."""
+    found = re.search(r"(keep_pace\(loaded / PACE_STEPS, (.+), (\w+ == 0|clears)\));", rung.path.read_text())
+    call, expected, clears = found.groups()
+    notes = "int* own = notes + 3 * blockIdx.x"
     return (
         ("int M, int N, int K) {", "int M, int N, int K, int* notes) {"),
-        (call, f"(++notes[2 * blockIdx.x], notes[2 * blockIdx.x + 1] += {expected}, {call})"),
+        (call, f"[&] {{ {notes}; ++own[0], own[1] += {expected}, own[2] += {clears}; return {call}; }}()"),
     )
 
 
@@ -137,15 +140,17 @@ def test_no_bit_depends_on_the_tile_or_the_cluster_where_sums_are_exact(size, sm
 @pytest.mark.compiler
 @EACH_SIZE
 @EACH_VARIANT
-def test_all_that_keep_pace_wait_for_as_many_as_come(rung, defines, size, sms):
+def test_all_that_keep_pace_wait_for_as_many_as_come(rung, defines, size, sms, monkeypatch):
     """Whoever waited for one more would wait without end here. By multicast the others go along with the first CTA."""
+    # The first cluster alone is near partition 1: it draws the last number, and has no tile where one goes without.
+    monkeypatch.setattr(TileOrders, "partition_of", lambda self, ctas: np.int32([1, 1, *[0] * (ctas - 2)]))
     steps = steps_of_clusters(rung, size, sms)
     alone = defines.get("MULTICAST") == 0
     name = f"patient_{rung.number}_{rung.tile[0]}_{rung.cluster}_{alone}_{size[0]}"   # of a library that begins with 0
     own = ("constexpr int PACE_TRIES = 50;", f"constexpr int PACE_TRIES = 50;   // {name}")
     file = variant(rung, *WITHOUT_END, *noting(rung), own, name=name)
     backend = Patient(counters=False, sms=sms, workers=len(steps))
-    kernel = NotingKernel(rung, backend, file, 2 * len(steps) * rung.cluster, {**STAGES, **defines})
+    kernel = NotingKernel(rung, backend, file, 3 * len(steps) * rung.cluster, {**STAGES, **defines})
     given = operands(size, "random")
     assert (kernel(*given).view(np.uint16) == unpaced_bits(rung, given, defines, sms)).all()
 
@@ -154,7 +159,9 @@ def test_all_that_keep_pace_wait_for_as_many_as_come(rung, defines, size, sms):
     come = [ranks * sum(last >= checkpoint for last in checkpoints) for checkpoint in range(1, max(checkpoints))]
     wanted = [(last, sum(come[: last - 1])) if rank < ranks else (0, 0)
               for last in checkpoints for rank in range(rung.cluster)]
-    found = list(zip(kernel.notes[0:-1:2], kernel.notes[1::2], strict=True))
+    waits, expected, clears = np.reshape(kernel.notes[: 3 * len(steps) * rung.cluster], (-1, 3)).T.tolist()
+    assert sum(clears) == max(checkpoints)   # at each checkpoint one of them, also where some have no tile
+    found = list(zip(waits, expected, strict=True))
     if rung.partitions:   # whoever draws the last number has no tile in the last round
         found, wanted = sorted(found), sorted(wanted)
     assert found == wanted
