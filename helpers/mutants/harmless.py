@@ -211,13 +211,15 @@ HARMLESS: tuple[Harmless, ...] = (
             "keep_pace 1: expected + 1",
             "keep_pace 1: expected - 1",
             "keep_pace 1: clears negated",
-            "keep_pace 1: clears, 0 -> 1 at 10",
-            "keep_pace 1: clears, 0 -> -1 at 10",
         )
         + tuple(f"{name} {sign} 1" for name in ("PACE_STEPS", "CHECKPOINTS", "PACE_TRIES") for sign in "+-"),
         _PACE,
     ),
-    Harmless((10, *_FITTED), _cleared(1, 2), _PACE),
+    Harmless(
+        (10, *_FITTED),
+        ("keep_pace 1: clears, 0 -> 1 at 10", "keep_pace 1: clears, 0 -> -1 at 10", *_cleared(1, 2)),
+        _PACE,
+    ),
     Harmless(_PARTITIONS, _cleared(2, 3), _PACE),
     Harmless(
         _PARTITIONS,
