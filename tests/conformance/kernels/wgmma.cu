@@ -31,6 +31,16 @@ __device__ __forceinline__ void copy_in(uint8_t* tile, const uint8_t* image, int
     fence_proxy_async();
 }
 
+// The shared memory with both operands in it, once all threads have copied their part.
+__device__ __forceinline__ Shared& operands(uint8_t* smem, const uint8_t* a_image, const uint8_t* b_image,
+                                            const Setup& setup) {
+    Shared& shared = *reinterpret_cast<Shared*>(smem);
+    copy_in(shared.a, a_image, setup.a_bytes);
+    copy_in(shared.b, b_image, setup.b_bytes);
+    __syncthreads();
+    return shared;
+}
+
 __device__ __forceinline__ uint64_t a_descriptor(const uint8_t* tile, const Setup& setup) {
     return wgmma_descriptor(tile, setup.a_leading, setup.a_stride, Swizzle(setup.swizzle));
 }
@@ -77,10 +87,7 @@ __device__ __forceinline__ void steps_in_one_group(float (&d)[N], uint64_t a, ui
 template <int ACCUMULATORS>
 __device__ __forceinline__ void one_group(uint8_t* smem, const uint8_t* a_image, const uint8_t* b_image, float* dump,
                                           const Setup& setup) {
-    Shared& shared = *reinterpret_cast<Shared*>(smem);
-    copy_in(shared.a, a_image, setup.a_bytes);
-    copy_in(shared.b, b_image, setup.b_bytes);
-    __syncthreads();
+    Shared& shared = operands(smem, a_image, b_image, setup);
     const uint64_t a = a_descriptor(shared.a, setup), b = b_descriptor(shared.b, setup);
     float d[ACCUMULATORS];
 #pragma unroll
@@ -123,10 +130,7 @@ wgmma_n256(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Se
 extern "C" __global__ void __launch_bounds__(128)
 wgmma_advanced(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
     extern __shared__ __align__(1024) uint8_t smem[];
-    Shared& shared = *reinterpret_cast<Shared*>(smem);
-    copy_in(shared.a, a_image, setup.a_bytes);
-    copy_in(shared.b, b_image, setup.b_bytes);
-    __syncthreads();
+    Shared& shared = operands(smem, a_image, b_image, setup);
     const int a_step = setup.a_step * 16, b_step = setup.b_step * 16, last = setup.steps - 1;   // bytes
     uint64_t a = wgmma_descriptor_advance(a_descriptor(shared.a, setup), last * a_step);
     uint64_t b = wgmma_descriptor_advance(b_descriptor(shared.b, setup), last * b_step);
@@ -154,10 +158,7 @@ wgmma_advanced(const uint8_t* a_image, const uint8_t* b_image, float* dump, cons
 extern "C" __global__ void __launch_bounds__(128)
 wgmma_groups(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
     extern __shared__ __align__(1024) uint8_t smem[];
-    Shared& shared = *reinterpret_cast<Shared*>(smem);
-    copy_in(shared.a, a_image, setup.a_bytes);
-    copy_in(shared.b, b_image, setup.b_bytes);
-    __syncthreads();
+    Shared& shared = operands(smem, a_image, b_image, setup);
     const uint64_t a = a_descriptor(shared.a, setup), b = b_descriptor(shared.b, setup);
     float first[32], second[32], between[32];
 #pragma unroll
@@ -195,10 +196,7 @@ wgmma_groups(const uint8_t* a_image, const uint8_t* b_image, float* dump, const 
 extern "C" __global__ void __launch_bounds__(256)
 wgmma_warpgroups(const uint8_t* a_image, const uint8_t* b_image, float* dump, const Setup setup) {
     extern __shared__ __align__(1024) uint8_t smem[];
-    Shared& shared = *reinterpret_cast<Shared*>(smem);
-    copy_in(shared.a, a_image, setup.a_bytes);
-    copy_in(shared.b, b_image, setup.b_bytes);
-    __syncthreads();
+    Shared& shared = operands(smem, a_image, b_image, setup);
     const int warpgroup = threadIdx.x / 128;
     float d[32];
 #pragma unroll
