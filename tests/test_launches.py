@@ -421,7 +421,7 @@ def test_orders_are_uploaded_once():
 def test_partitions_and_zeros_on_the_gpu():
     orders = TileOrders("cuda")
     found, zeros = orders.partition_of(132), [orders.zero() for _ in range(ZEROS + 1)]
-    assert found.dtype == np.int32 and set(found.tolist()) <= {0, 1} and found.size == load(PARTITIONS, "cuda").sms
+    assert found.dtype == np.int32 and set(found.tolist()) <= {0, 1} and found.size >= load(PARTITIONS, "cuda").sms
     assert len({zero.data.ptr for zero in zeros}) == ZEROS + 1 and {zero.item() for zero in zeros} == {0}
 
 
