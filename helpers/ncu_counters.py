@@ -43,6 +43,7 @@ METRICS = {
     "l2_read_hit_sectors": "lts__t_sectors_op_read_lookup_hit.sum",
     "l2_read_miss_sectors": "lts__t_sectors_op_read_lookup_miss.sum",
     "l2_sm_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
+    "l2_crossing_sectors": "lts__t_sectors_srcunit_ltcfabric.sum",   # from one partition of L2 to the other
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
     "achieved_occupancy_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",

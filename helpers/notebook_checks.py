@@ -10,9 +10,9 @@ from helpers.words import PRINTED_LINE
 SECTIONS = ("Goal", "Predict", "Kernel", "Verify", "Measure", "Explain", "Ladder so far", "Exercises", "Next")
 MAX_CODE_LINES = 15
 APPENDIX = "Appendix: "   # how one more section may begin, after the last
-CELLS = (20, 44)
+CELLS = (20, 46)
 WORDS = (800, 1900)
-WORDS_WITH_APPENDIX = 1950
+WORDS_WITH_APPENDIX = 2100
 
 # Places of one machine: a folder of a file system's root followed by a name, or a drive letter.
 ABSOLUTE_PATH = re.compile(

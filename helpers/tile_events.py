@@ -45,7 +45,7 @@ _FIRST_BOX = "if (consumer == 0 && finished.stores == 1)"
 _ADDRESS = f"        {_FIRST_BOX} note(events, 1, {ADDRESS}, i, thread | place << 7);\n{_STMATRIX}"
 _ISSUE = "        cp_async_bulk_tensor_store("
 _EXPECT = "mbarrier_arrive_expect_tx(full, STAGE_BYTES);"
-_MULTIPLY = "multiply(shared, place.stage, consumer, sums, step > 0);"
+_MULTIPLY = "multiply(A, B, place.stage, sums, step > 0);"
 EDITS = (
     ("// Stores 64 columns", _NOTE),
     ("store_block(Shared& shared,", "noting_store_block(int* events, Shared& shared,"),

@@ -6,8 +6,8 @@
 //           each of the next tile's first four steps, while the tensor cores are already at work again.
 //           Clusters that share a row or a column of tiles read the same A or B: they keep pace along K, so that what
 //           one has fetched is still in L2 when the others come for it.
-// Changed   09_persistence loaded all of B in every CTA, its consumers stored with the tensor cores idle, and its CTAs
-//           drifted apart.
+// Changed   09_persistence loaded all of B in every CTA, its consumers stored with the tensor cores idle, its CTAs
+//           drifted apart, and it made both descriptors of each wgmma anew, which takes a dozen instructions.
 // Layout    A stage as before. Staging: two boxes of 64 x 64 a consumer, rows of 128 bytes, swizzled, so that stmatrix
 //           writes without bank conflicts and TMA reads what it expects.
 //           order[i] = row of cluster tiles (256 x 256) | column of them << 16; cluster c takes c, c + clusters, ...
@@ -116,14 +116,14 @@ __device__ __forceinline__ void store_sums(const float (&sums)[BN / 2], __nv_bfl
         }
 }
 
-// Multiplies one stage: four wgmma in one group, left in flight.
-__device__ __forceinline__ void multiply(const Shared& shared, int stage, int consumer, float (&sums)[BN / 2],
-                                         bool accumulate) {
+// Multiplies one stage: four wgmma in one group, left in flight. A, B: the consumer's operands in the first stage.
+__device__ __forceinline__ void multiply(uint64_t A, uint64_t B, int stage, float (&sums)[BN / 2], bool accumulate) {
+    A = wgmma_descriptor_advance(A, stage * (BM * BK * 2));   // bytes
+    B = wgmma_descriptor_advance(B, stage * (BN * BK * 2));
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < BK; k += WGMMA_K) {
-        const uint64_t a = wgmma_descriptor(shared.A[stage] + consumer * 64 * BK + k, 16, 1024);
-        const uint64_t b = wgmma_descriptor(shared.B[stage][0] + k * 64, 8192, 1024);
+    for (int k = 0; k < BK; k += WGMMA_K) {   // along the rows of A, across those of B
+        const uint64_t a = wgmma_descriptor_advance(A, k * 2), b = wgmma_descriptor_advance(B, k * 64 * 2);
         wgmma_m64n256k16<Major::K, Major::MN>(sums, a, b, accumulate || k > 0);
     }
     wgmma_commit_group();
@@ -250,8 +250,12 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         barrier_cluster_arrive();   // this warp sends the peer nothing more
     } else {
         // 3. Consumers: one group of wgmma runs while the next is issued; then the stage before is given back.
+        //    Both operands are described once, in the first stage; from there on a wgmma takes an addition for each.
+        //    Instructions cost energy, and energy is what limits here.
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int consumer = warpgroup - 1;
+        const uint64_t A = wgmma_descriptor(shared.A[0] + consumer * 64 * BK, 16, 1024);
+        const uint64_t B = wgmma_descriptor(shared.B[0][0], 8192, 1024);
         float sums[BN / 2];
         Finished finished;
         for (int i = first; i < tiles; i += clusters) {
@@ -259,7 +263,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
             if (i + clusters < tiles) next = order[i + clusters];
             auto do_step = [&](int step) {
                 mbarrier_wait(&shared.full[place.stage], place.parity);
-                multiply(shared, place.stage, consumer, sums, step > 0);
+                multiply(A, B, place.stage, sums, step > 0);
                 if (step > 0) {
                     wgmma_wait_group<1>();
                     release(shared, place.previous(), thread);

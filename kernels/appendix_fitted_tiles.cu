@@ -89,14 +89,15 @@ __device__ __forceinline__ void wgmma(float (&sums)[128], uint64_t b, uint64_t a
     wgmma_m64n256k16<Major::MN, Major::K>(sums, b, a, accumulate);
 }
 
-// Multiplies one stage: four wgmma in one group, left in flight.
-__device__ __forceinline__ void multiply(const Shared& shared, int stage, int consumer, float (&sums)[HEIGHT / 2],
+// Multiplies one stage: four wgmma in one group, left in flight. A, B: the consumer's operands in the first stage.
+__device__ __forceinline__ void multiply(uint64_t A, uint64_t B, int stage, float (&sums)[HEIGHT / 2],
                                          bool accumulate) {
+    A = wgmma_descriptor_advance(A, stage * (HEIGHT * BK * 2));   // bytes
+    B = wgmma_descriptor_advance(B, stage * (BN * BK * 2));
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < BK; k += WGMMA_K) {
-        const uint64_t b = wgmma_descriptor(shared.B[stage][consumer] + k * 64, 8192, 1024);
-        const uint64_t a = wgmma_descriptor(shared.A[stage][0] + k, 16, 1024);
+    for (int k = 0; k < BK; k += WGMMA_K) {   // along the rows of A, across those of B
+        const uint64_t a = wgmma_descriptor_advance(A, k * 2), b = wgmma_descriptor_advance(B, k * 64 * 2);
         wgmma(sums, b, a, accumulate || k > 0);
     }
     wgmma_commit_group();
@@ -208,6 +209,8 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
         // 3. Consumers: one group of wgmma runs while the next is issued; then the stage before is given back.
         setmaxnreg_inc<CONSUMER_REGISTERS>();
         const int consumer = warpgroup - 1;
+        const uint64_t A = wgmma_descriptor(shared.A[0][0], 16, 1024);   // both described once, as in 10_clusters
+        const uint64_t B = wgmma_descriptor(shared.B[0][consumer], 8192, 1024);
         float sums[HEIGHT / 2];
         Finished finished;
         for (int i = first; i < tiles; i += clusters) {
@@ -215,7 +218,7 @@ matmul(const __grid_constant__ TensorMap A_map, const __grid_constant__ TensorMa
             if (i + clusters < tiles) next = order[i + clusters];
             auto do_step = [&](int step) {
                 mbarrier_wait(&shared.full[place.stage], place.parity);
-                multiply(shared, place.stage, consumer, sums, step > 0);
+                multiply(A, B, place.stage, sums, step > 0);
                 if (step > 0) {
                     wgmma_wait_group<1>();
                     release(shared, place.previous(), thread);

@@ -4,9 +4,7 @@
 //           one to the other and takes room in both. So when a cluster has begun its first tile it draws a number:
 //           those near partition 0 from 0 upwards, the others from the last one downwards. The list has the upper rows
 //           of each round first. So a row of A is read near one partition only.
-//           And the consumers describe their operands once: each wgmma then takes two additions, where making both
-//           descriptors anew took a dozen instructions. Instructions cost energy, and energy is what limits here.
-// Changed   10_clusters gives cluster c the tiles c, c + clusters, ... wherever it lies, and makes each descriptor anew.
+// Changed   10_clusters gives cluster c the tiles c, c + clusters, ... wherever it lies.
 //           What that file can leave away to be measured (multicast, TMA stores, pace) is always there in this one.
 // Layout    As 10_clusters. order[i] = row of cluster tiles (256 x 256) | column of them << 16, the upper rows of each
 //           round first; a cluster takes tile c in the first round, then tile number + round * clusters.
