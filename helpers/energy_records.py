@@ -100,14 +100,14 @@ class Energies:
         )
         width = max(len(item.contender) for item in self.items)
         note = (self.method or {}).get("note")
-        lines = [head, *(f"    N={item.n}  {self._words(item, width)}" for item in self.items)]
+        lines = [head, *(f"    N={item.n} {self._words(item, width)}" for item in self.items)]
         return "\n".join([*lines, f"    {note}"] if note else lines)
 
     def _words(self, item: Energy, width: int) -> str:
         interval = median_interval(item.joules())
         metered = "" if item.power_w is None else f", {item.power_w:.0f} W metered"
         text = (
-            f"{item.contender:<{width}}  {median(item.joules()):.3f} J ({interval.low:.3f} to {interval.high:.3f}), "
+            f"{item.contender:<{width}} {median(item.joules()):.3f} J ({interval.low:.3f} to {interval.high:.3f}), "
             f"{median(item.joules(self.idle_w)):.3f} J beyond idle; {item.watts:.0f} W counted{metered}; "
             f"{three_digits(item.tflops)} TFLOP/s"
         )

@@ -12,7 +12,7 @@ MAX_CODE_LINES = 15
 APPENDIX = "Appendix: "   # how one more section may begin, after the last
 CELLS = (20, 46)
 WORDS = (800, 1900)
-WORDS_WITH_APPENDIX = 2100
+WORDS_WITH_APPENDIX = 2125
 
 # Places of one machine: a folder of a file system's root followed by a name, or a drive letter.
 ABSOLUTE_PATH = re.compile(

@@ -109,10 +109,10 @@ def test_words() -> None:
     assert str(Energies()) == "energy: no recording"
     assert str(found()).splitlines() == [
         "joules for a TFLOP, sustained on N(0,1), live on NVIDIA H200, 2026-11-30; 100 W idle; intervals of 75%",
-        "    N=4096  10_clusters  1.054 J (1.004 to 1.104), 0.901 J beyond idle; 690 W counted, 689 W metered; "
+        "    N=4096 10_clusters 1.054 J (1.004 to 1.104), 0.901 J beyond idle; 690 W counted, 689 W metered; "
         "654 TFLOP/s",
         "            0.955 of cuBLAS's joules (0.909 to 1.000)",
-        "    N=4096  cuBLAS       1.104 J (1.104 to 1.104), 0.944 J beyond idle; 690 W counted, 689 W metered; "
+        "    N=4096 cuBLAS      1.104 J (1.104 to 1.104), 0.944 J beyond idle; 690 W counted, 689 W metered; "
         "625 TFLOP/s",
     ]
     assert max(map(len, str(energies(live=False)).splitlines())) <= PRINTED_LINE, "notebook 10 prints them"

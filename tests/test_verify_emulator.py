@@ -122,7 +122,7 @@ FITTED = {
     "chunks of C exchanged": ("* 2 + thread / 8 % 2;", "* 2 + (thread / 8 % 2 ^ 1);"),
     "K's last step left out": ("(K + BK - 1) / BK", "K / BK"),
     "a step too far on the way back": ("steps - 1 - step", "steps - step"),
-    "sums of the tile before": ("consumer, sums, step > 0);", "consumer, sums, step > 0 || i > first);"),
+    "sums of the tile before": ("place.stage, sums, step > 0);", "place.stage, sums, step > 0 || i > first);"),
     "a parity that stays": ("parity ^= 1;", "parity ^= 0;"),
     "quarters without a step are not stored": (
         "if (finished.pending) store_block", "if (finished.pending && block < steps) store_block",

@@ -73,18 +73,13 @@ HARMLESS: tuple[Harmless, ...] = (
         "A bound on the threads of a launch, of which no more come; the compiler gives each fewer registers.",
     ),
     Harmless(
-        _WGMMA + _SPLIT + _PARTITIONS,
+        _WGMMA + _SPLIT + _FITTED + _PARTITIONS,
         ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
         _LEADING,
     ),
     Harmless(
         _FITTED,
         ("wgmma_descriptor 2: leading_bytes + 16", "wgmma_descriptor 2: leading_bytes - 16"),
-        _LEADING,
-    ),
-    Harmless(
-        _FITTED,
-        ("wgmma_descriptor 1: leading_bytes + 16", "wgmma_descriptor 1: leading_bytes - 16"),
         "The 64 columns of B are one box: there is no next one, to which the leading offset would lead.",
     ),
     Harmless(
