@@ -71,7 +71,7 @@ def test_no_recording_is_above_its_bound_and_each_gap_is_told():
     for item in items:
         bound = predict(item.rung, item.m, item.n, item.k, gpu=gpu_of(item.device), entry=item.entry)
         assert item.tflops < bound.limit.tflops, item
-        if not item.defines:
+        if not item.defines and item.rung != PARTITIONS.name:   # whose tiles are not modelled
             gap = explain_gap(item)
             assert gap.bound.tflops * gap.explained * gap.rest == pytest.approx(item.tflops)
             assert f"{gap.share:.0%}" in str(gap) and gap.rest_words in str(gap)

@@ -93,8 +93,8 @@ def test_no_place_of_one_machine_is_named():
 
 def test_no_host_is_named_but_public_ones():
     """An address is for a reader to click: of documents that everybody can read, or of this very machine."""
-    public = {"docs.nvidia.com", "developer.nvidia.com", "www.aleksagordic.com", "cudaforfun.substack.com", "github.com",
-              "www.w3.org"}
+    public = {"docs.nvidia.com", "developer.nvidia.com", "www.aleksagordic.com", "cudaforfun.substack.com",
+              "github.com", "www.w3.org"}
     made_up = {"127.0.0.1", "example.org", "example.invalid", "x.y"}
     found = occurrences(r"(?i)\bhttps?://[^\W_](?:[\w.-]*\w)?\.\w+")
     assert {text.rpartition("//")[2] for text in found} <= public | made_up and found
