@@ -29,6 +29,7 @@ GUARD_BAND = 0x4A3D         # bits round C: a number, so that a NaN written ther
 LONG_TILES = 9              # of the shapes that are long along one axis: more than 8, so that a wrap at 8 shows
 LONG_K = 1025               # at least; so that an index that wraps at 256 or 1024 shows
 WAVES = 2                   # tiles for each SM and more, where a CTA computes several
+TILE_STEPS = 7              # of each of several tiles: more than may store the tile before, no multiple of a ring
 INPUT_BYTES, OUTPUT_BYTES = 16, 32   # host memory that a verification takes for each element
 GUARD_UNIT = 128            # values, 256 bytes: keeps the matrices between the bands aligned
 
@@ -112,13 +113,15 @@ def check(C: Any, A: Any, B: Any, depth: int = 1, tile: tuple[int, int] | None =
 def verify(kernel: Kernel, size: tuple[int, int, int] | None = None, seed: int = 0) -> Verification:
     """Run a kernel on random matrices of (M, N, K) = size and say whether it is right.
 
-    Without a size it is tried on all of the rung's default sizes, and the first failure is returned, or else the last
-    outcome. Three launches a size. Raises ArgumentError for a size that the rung doesn't take.
+    Without a size it is tried on the rung's default sizes, up to the first failure, and the last outcome is returned.
+    Three launches a size. Raises ArgumentError for a size that the rung doesn't take.
     """
     _require_kernel(kernel)
     if size is None:
-        outcomes = verify_all(kernel, seed)
-        return next((outcome for outcome in outcomes if not outcome.passed), outcomes[-1])
+        for tried in default_sizes(kernel.rung):
+            if not (outcome := verify(kernel, tried, seed)).passed:
+                break
+        return outcome
     m, n, k = checked_size(kernel.rung, size)
     first = _Trial(kernel, *_operands(kernel, m, n, k, seed))
     if not first.check.passed:
@@ -163,9 +166,8 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
     K takes one step of the tile's depth, two, STAGES - 1, STAGES, STAGES + 1 (for a pipelined rung) and many; where
     CTAs divide K, STAGES and many for each. M, N and K differ, and each is long once, for mistakes that come after
     some tiles or steps. Where a rung takes ragged sizes, they are ragged: single elements, less than a tile, one
-    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each; and two and
-    one each, where they draw numbers for the second one. Where M has a limit (`most_rows`), what is above it becomes
-    the limit or less.
+    more than a tile. A persistent rung also gets so many tiles that its CTAs compute three and two each, of two steps;
+    and two and one each, of TILE_STEPS. Where M has a limit (`most_rows`), what is above it becomes the limit or less.
     """
     rows, columns, depth = rung.tile
     stages = rung.stages
@@ -199,9 +201,10 @@ def default_sizes(rung: Rung) -> list[tuple[int, int, int]]:
         (short_m, short_n, _up(LONG_K, rung.multiples[2])),
     ]
     if rung.persistent:
-        for waves in (WAVES, 1) if rung.partitions else (WAVES,):
+        for waves, steps in ((WAVES, 2), (1, TILE_STEPS)):
             side = math.isqrt(waves * H200_SMS) + 1
-            shapes.append((side * rows - ragged_m, side * columns - ragged_n, _up(depth + 1, rung.multiples[2])))
+            k = (steps - 1) * depth + 1   # the last step is not full
+            shapes.append((side * rows - ragged_m, side * columns - ragged_n, _up(k, rung.multiples[2])))
     if rung.multiples == (1, 1, 1):
         shapes += [(33, 65, 17), (129, 31, 100)]
     most = rung.most_rows

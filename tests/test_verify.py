@@ -12,7 +12,7 @@ from helpers.arrays import BFLOAT16, random_matrix
 from helpers.errors import ArgumentError
 from helpers.kernel import KernelFault
 from helpers.reference import as_float, error_bound
-from helpers.rungs import APPENDIX, RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
+from helpers.rungs import APPENDIX, H200_SMS, RUNGS, Rung, find_rung, fitted_tiles, in_clusters_of_four, split_k
 from helpers.verify import GUARD_BAND, check, default_sizes, run_once, verify, verify_all
 
 bf16 = ml_dtypes.bfloat16
@@ -65,6 +65,16 @@ def test_right_result_passes_with_the_error_of_one_rounding():
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_right_result_passes_on_all_default_sizes(rung):
     assert all(result.passed for result in verify_all(FakeKernel(rung=rung)))
+
+
+def test_nothing_is_launched_after_the_first_failure():
+    def mistake(C, A, B, call):
+        C[0, 0] = np.nan if call == 4 else C[0, 0]   # the first launch of the second size
+
+    kernel = FakeKernel(mistake)
+    result = verify(kernel)
+    assert not result.passed and len(kernel.calls) == 4
+    assert (result.m, result.n, result.k) == default_sizes(kernel.rung)[1]
 
 
 def test_kernel_runs_three_times_the_last_on_fresh_arrays():
@@ -373,6 +383,13 @@ def test_default_sizes_of_a_persistent_rung_give_its_ctas_several_tiles_each():
         loads.append(m_tiles * n_tiles / (ctas // 2))
     assert max(loads) > 2 and not max(loads).is_integer() and min(loads) == 1
     assert any(-(-m // 128) % 2 for m, _, _ in default_sizes(rung))   # a cluster whose second CTA has no rows
+
+
+@pytest.mark.parametrize("rung", [rung for rung in (*RUNGS, *APPENDIX) if rung.persistent], ids=lambda rung: rung.name)
+def test_default_sizes_of_a_persistent_rung_have_a_second_tile_of_many_steps_and_one_of_few(rung):
+    """More steps than those that store the tile before, four, and in another place of the ring than the first tile."""
+    steps = {-(-k // 64) for m, n, k in default_sizes(rung) if rung.rounds(m, n, H200_SMS) > 1}
+    assert min(steps) < 4 < max(steps) and all(max(steps) % stages for stages in (2, 3, 4))
 
 
 @pytest.mark.parametrize("sms", [114, 132])

@@ -8,7 +8,7 @@ import pytest
 
 from helpers.arrays import random_matrix
 from helpers.kernel import KernelFault, emulate, load
-from helpers.rungs import APPENDIX, PARTITIONS, RUNGS, find_rung, fitted_tiles, split_k
+from helpers.rungs import APPENDIX, H200_SMS, PARTITIONS, RUNGS, find_rung, fitted_tiles, split_k
 from helpers.verify import default_sizes, verify, verify_all
 
 pytestmark = pytest.mark.compiler
@@ -168,6 +168,26 @@ PARTITIONED = {
 def test_mistakes_of_partitions_are_rejected_by_the_size_of_several_rounds(tmp_path, change):
     size = max(default_sizes(PARTITIONS), key=lambda size: prod(PARTITIONS.tiles(*size[:2])))
     assert not verify(load(PARTITIONS, "emulator", file=spoiled(tmp_path, "appendix_partitions", change)), size).passed
+
+
+STORE = "if (finished.pending) store_block"
+SECOND_TILES = {   # mistakes that show after the first steps of a CTA's second tile
+    "the way back is right for two steps": (10, "steps - 1 - step :", "1 - step :"),
+    "a later tile has four steps": (
+        "appendix_fitted_tiles", "= BLOCKS; step < steps;", "= BLOCKS; step < steps && i == first;",
+    ),
+    "a quarter is not stored where there are more steps": (
+        "appendix_partitions", STORE, STORE.replace("pending", "pending && (block < 3 || steps < 4)"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "old", "new"), SECOND_TILES.values(), ids=list(SECOND_TILES))
+def test_mistakes_of_long_second_tiles_are_rejected_by_a_default_size(tmp_path, name, old, new):
+    rung = find_rung(name)
+    several = [size for size in default_sizes(rung) if rung.rounds(*size[:2], H200_SMS) > 1]
+    kernel = load(rung, "emulator", file=spoiled(tmp_path, name, (old, new)))
+    assert not verify(kernel, max(several, key=lambda size: size[2])).passed
 
 
 @pytest.mark.parametrize("height", [192, 256])
