@@ -140,7 +140,8 @@ class Kernel:
         """C = A @ B as a function of no arguments that launches it, with everything checked and made beforehand.
 
         A call then costs the CPU a launch and nothing else, which counts where kernels take microseconds. Calls on two
-        streams at once need a function each: they would write the same C.
+        streams at once need a function each: they would write the same C. A CUDA graph that captured a call holds but
+        addresses: keep the function for as long as the graph is launched.
         """
         check_product(self.rung, A, B, self.backend)
         check_output(self.rung, out, A, B, self.backend)

@@ -3,7 +3,7 @@
 // Idea      L2 is in two partitions, and each SM is connected to one of them. A line that SMs of both need crosses from
 //           one to the other and takes room in both. So when a cluster has begun its first tile it draws a number:
 //           those near partition 0 from 0 upwards, the others from the last one downwards. The list has the upper rows
-//           of each round first. So a row of A is read near one partition only.
+//           of each round first. So from the second round on most rows of A are read near one partition only.
 // Changed   10_clusters gives cluster c the tiles c, c + clusters, ... wherever it lies.
 //           What that file can leave away to be measured (multicast, TMA stores, pace) is always there in this one.
 // Layout    As 10_clusters. order[i] = row of cluster tiles (256 x 256) | column of them << 16, the upper rows of each
