@@ -28,6 +28,7 @@ from helpers.entry import Parser, guarded
 from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
+from helpers.models.machine import SECTOR_BYTES
 from helpers.ncu import SECTIONS, NoPermission, find_ncu, launch_values
 from helpers.ncu_counters import METRICS, Launch, Profile, launch_from, sorted_defines
 from helpers.nvidia_tools import tool_version
@@ -324,9 +325,11 @@ def _summary(rung: str, entry: str, launch: Launch, path: Path) -> str:
 
 
 def _memory_summary(launch: Launch) -> str:
+    crossing = launch.counters.get("l2_crossing_sectors")
     facts = (
         (launch.counters.get("l2_hit_rate_pct"), ", L2 hits {:.1f}%"),
         (launch.l2_read_hit_rate, ", of reads {:.1%}"),
+        (None if crossing is None else SECTOR_BYTES * crossing, ", {:,.0f} bytes cross in L2"),
         (launch.counters.get("dram_read_bytes"), ", {:,.0f} bytes read from HBM"),
         (launch.counters.get("dram_write_bytes"), ", {:,.0f} written"),
     )

@@ -248,6 +248,17 @@ def test_a_variant_is_recorded_with_its_defines(monkeypatch, capsys, tmp_path):
     assert [item.defines for item in found.launches] == [{}, {"PACE": 0}] and {"PACE": 0} in loaded
 
 
+def test_what_crosses_l2_is_told_when_it_is_recorded(monkeypatch, capsys, tmp_path):
+    values = {METRICS["l2_crossing_sectors"]: "1,000", METRICS["dram_read_bytes"]: "64"}
+    (tmp_path / "out.csv").write_text(table(values=values))
+    monkeypatch.setattr(profile.device, "device_info", lambda: H200)
+    monkeypatch.setattr(profile, "find_ncu", lambda: script(tmp_path, f"cat {tmp_path}/out.csv"))
+    monkeypatch.setattr("helpers.kernel.load", lambda *_, **__: type("Kernel", (), {"code_hash": "0" * 16}))
+    chosen = ["--rungs", "appendix_p", "--sizes", "512", "--only", "l2_crossing", "dram_read"]
+    assert profile.main([*chosen, "--output", str(tmp_path)]) == 0
+    assert ", 32,000 bytes cross in L2, 64 bytes read from HBM" in capsys.readouterr().out
+
+
 def test_defines_for_another_launch_are_refused_before_anything_is_profiled(monkeypatch, capsys):
     monkeypatch.setattr(profile, "collect", lambda *_, **__: pytest.fail("it was profiled"))
     monkeypatch.setattr(profile.device, "require_device", lambda *_: pytest.fail("it looked for a GPU"))
