@@ -4,6 +4,7 @@ Mark a test `compiler`, `gpu` or `hopper` if it needs one; it is skipped with th
 is none.
 """
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -12,6 +13,11 @@ import pytest
 
 # Before anything imports pyplot: a test must not open a window, nor need a notebook's backend.
 os.environ["MPLBACKEND"] = "Agg"
+
+# Before anything imports NumPy: each process of pytest-xdist has a processor to itself. More threads of BLAS would wait
+# for one another, busily, and keep the other processes from theirs.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Both make a folder in the user's home when they are imported, and there may be none.
 if not os.access(os.path.expanduser("~"), os.W_OK):
@@ -22,6 +28,18 @@ if not os.access(os.path.expanduser("~"), os.W_OK):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many random cases in tests/fuzz")
     parser.addoption("--soak", action="store_true", help="also the tests marked soak: more of the same kind")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Build the emulator's runtime before pytest-xdist starts its processes: each of them would build it for itself."""
+    is_first = not hasattr(session.config, "workerinput")
+    if not (is_first and session.config.getoption("numprocesses", None) and has_compiler()):
+        return
+    from helpers.emulator.build import build_runtime
+    from helpers.errors import BackendError
+
+    with contextlib.suppress(BackendError):   # the tests that need it will say why it cannot be built
+        build_runtime()
 
 
 @pytest.fixture
