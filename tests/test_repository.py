@@ -304,7 +304,7 @@ def test_what_ci_runs_is_there():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     targets = set(re.findall(r"^make ?([a-z]*)", script, flags=re.MULTILINE)) - {""}
     assert {"test", "lint", "browser"} <= targets <= makefile_targets()
-    (chosen,) = re.findall(r"""^make browser BROWSER='-k "(.*)"'$""", script, flags=re.MULTILINE)
+    (chosen,) = re.findall(r"""^make browser BROWSER='-n 2 -k "(.*)"'$""", script, flags=re.MULTILINE)
     command = [sys.executable, "-m", "pytest", "tests/browser", "--collect-only", "-q", "-k", chosen]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert all(f"test_as_committed[{rung.name}.ipynb]" in listed for rung in RUNGS)
