@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.checks import checked_folder, require_integer
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import RecordError
 from helpers.gaps import FIRST_ON_TENSOR_CORES
 from helpers.jsonfile import display
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(options: argparse.Namespace) -> int:
     first = options.first or SECOND
     second = options.second or (SECOND if options.first else THIRD)
-    found = pairs(first, second, options.sizes, options.regimes)
+    found = pairs(first, second, once(options.sizes), once(options.regimes))
     if not found:
         asked = f"{' or '.join(options.regimes)} at N={', '.join(map(str, options.sizes))}"
         raise RecordError(

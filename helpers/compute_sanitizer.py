@@ -29,7 +29,7 @@ from pathlib import Path
 from helpers import device
 from helpers.checks import require_integer
 from helpers.device import Device
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import display
 from helpers.kernel import load
@@ -235,7 +235,7 @@ def _run(options: argparse.Namespace) -> int:
     if not 1 <= options.timeout <= 3600:
         raise ArgumentError(f"--timeout is {options.timeout}: it must be seconds from 1 to 3600.")
     subjects = list({found.name: found for name in options.rungs for found in find_subjects(name)}.values())
-    tools = list(dict.fromkeys(options.tools))
+    tools = once(options.tools)
     try:
         info = device.require_device("compute-sanitizer needs a GPU")
         tool_path = find_tool("compute-sanitizer", REMEDY)

@@ -20,7 +20,7 @@ from helpers import device
 from helpers.arrays import empty_matrix
 from helpers.benchmark import BURST_ROUNDS, Bench, Contender, launch_first, require_right, toolkit
 from helpers.device import Device
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import BackendError
 from helpers.intervals import Interval, median, median_interval, quartiles
 from helpers.jsonfile import Fields, display, read_json, write_json
@@ -202,7 +202,7 @@ def _record(options: argparse.Namespace) -> int:
         raise BackendError("This Python has no torch: run this with one that has it, beside CuPy.")
     with Bench() as bench:
         found = []
-        for n in options.sizes:
+        for n in once(options.sizes):
             found.append(compare(bench, n, torch))
             print(found[-1], flush=True)
     versions = {**toolkit(), "torch": str(torch.__version__)}

@@ -28,7 +28,7 @@ from helpers.arrays import empty_matrix
 from helpers.benchmark import Bench, Contender, check_options, launch_first, require_right, toolkit
 from helpers.checks import require_integer
 from helpers.energy_records import CUBLAS, Energies, Energy, EnergyTurn, recorded_energies, write_energies
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import BackendError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
@@ -190,7 +190,7 @@ def _record(options: argparse.Namespace) -> int:
     for size in options.sizes:
         require_integer("size", size, 1)
     check_options("sustained", options.rounds, 0.0, options.turn)
-    rungs, sizes = list(dict.fromkeys(map(find_rung, options.rungs))), list(dict.fromkeys(options.sizes))
+    rungs, sizes = once(map(find_rung, options.rungs)), once(options.sizes)
     kernels = [load(rung) for rung in rungs]
     for kernel in kernels:
         if kernel.backend != "cuda":

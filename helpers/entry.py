@@ -6,15 +6,16 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from helpers import gpu
 from helpers.checks import checked_folder
 from helpers.errors import ArgumentError, CourseError
 from helpers.words import one_line
 
+T = TypeVar("T")
 INTERRUPTED = 130   # what a shell reports for a command that was stopped with Ctrl-C
 
 
@@ -35,6 +36,11 @@ def folder(text: str) -> Path:
         return checked_folder("it", text)
     except ArgumentError as error:
         raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+
+
+def once(values: Iterable[T]) -> list[T]:
+    """Each value once, in the order in which they came: who names a size or a rung twice wants it once."""
+    return list(dict.fromkeys(values))
 
 
 def fail(sentence: str, code: int = 1) -> int:

@@ -20,7 +20,7 @@ from helpers import device, gpu
 from helpers.arrays import empty_matrix, random_matrix
 from helpers.checks import require_kind
 from helpers.device import Device, peak_tflops
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import ArgumentError, BackendError
 from helpers.gpu_lock import gpu_lock
 from helpers.jsonfile import Fields, display, read_json, write_json
@@ -202,15 +202,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES))
     parser.add_output()
     options = parser.parse_args(arguments)
-    return guarded(lambda: _record([find_rung(name) for name in options.rungs], options))
+    return guarded(lambda: _record(once(map(find_rung, options.rungs)), options))
 
 
 def _record(rungs: Sequence[Rung], options: Any) -> int:
     info = device.require_device("The clock can only be measured on a GPU")
     timer = CudaTimer()
     for rung in rungs:
-        for n in options.sizes:
-            for regime in options.regimes:
+        for n in once(options.sizes):
+            for regime in once(options.regimes):
                 clock = measure_clock(rung, n, regime, timer)
                 path = write_clocks(info, [clock], options.output)   # at once: Ctrl-C loses the one at hand alone
                 print(f"{rung.name} {n} {regime}: {clock.mhz:,.0f} MHz -> {display(path)}", flush=True)

@@ -22,7 +22,7 @@ from helpers.arrays import INPUTS, empty_matrix, input_matrix
 from helpers.benchmark import Bench, Contender, check_options, launch_first, toolkit
 from helpers.checks import require_integer
 from helpers.device import Device
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import ArgumentError, BackendError
 from helpers.held_clock import held_mhz
 from helpers.intervals import median
@@ -231,8 +231,8 @@ def _record(options: argparse.Namespace) -> int:
     rung = find_rung(options.rung)
     if load(rung).backend != "cuda":
         raise BackendError(f"The inputs of {rung.name} can only be measured on a GPU that runs it: find one.")
-    for size in options.sizes:
-        for regime in options.regimes:
+    for size in once(options.sizes):
+        for regime in once(options.regimes):
             speeds = input_speeds(rung, size, regime)
             print(f"{speeds}\n-> {display(write_inputs(speeds, options.output))}", flush=True)
     return 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.benchmark import Bench, measure_together
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import ArgumentError, BackendError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.kernel import Kernel, load
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _record(options: argparse.Namespace) -> int:
     rung = find_rung(options.rung)
-    for size in options.sizes:
+    for size in once(options.sizes):
         if load(rung).backend != "cuda":
             raise BackendError(f"Orders of {rung.name} can only be measured on a GPU that runs it: find one.")
         speeds = order_speeds(rung, options.orders, size)

@@ -24,7 +24,7 @@ from helpers import device
 from helpers.arguments import require_suitable
 from helpers.cli.parser import define
 from helpers.defines import declared_defines
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import ArgumentError, BackendError, CourseError
 from helpers.jsonfile import Fields, display, read_json, write_json
 from helpers.launches import in_order
@@ -217,7 +217,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     names = _chosen_names(options.only)
     orders = options.orders or (None,)
-    return _record(options.rungs, options.sizes, orders, options.output, names, _defines(options.defines))
+    return _record(options.rungs, once(options.sizes), orders, options.output, names, _defines(options.defines))
 
 
 def _defines(given: Sequence[tuple[str, str | int]]) -> dict[str, str | int]:
@@ -265,7 +265,8 @@ def _record(
 ) -> int:
     from helpers.kernel import load
 
-    chosen = [in_order(rung, order) if order else rung for rung in map(find_rung, rungs) for order in orders]
+    wanted = [(rung, order) for rung in once(map(find_rung, rungs)) for order in once(orders)]
+    chosen = [in_order(rung, order) if order else rung for rung, order in wanted]
     for rung in chosen:
         load(rung, backend="emulator", entry=rung.entry, defines=defines)   # refuses defines for another launch
         for size in sizes:

@@ -22,7 +22,7 @@ from helpers import device
 from helpers.arguments import require_suitable
 from helpers.benchmark import BURST_ROUNDS, SUSTAINED_ROUNDS, Bench, BenchmarkRefused, check_options, measure_together
 from helpers.device import Device
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import RecordError
 from helpers.jsonfile import display
 from helpers.kernel import Kernel, load
@@ -305,11 +305,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _jobs(options: argparse.Namespace) -> list[Job]:
     """What the command line asks for: the plan, or every combination of the sizes and regimes that it names."""
-    rungs = RUNGS if options.rungs is None else tuple(find_rung(name) for name in options.rungs)
+    rungs = RUNGS if options.rungs is None else once(map(find_rung, options.rungs))
     if options.sizes is None and options.regimes is None:
         return planned_jobs(rungs, options.twin_limit, options.ablations)
     sizes = options.sizes or [size for part in PLAN if part.regime == "burst" for size in part.sizes]
-    return plan_jobs(rungs, sizes, options.regimes or ("burst",), options.twin_limit, options.ablations)
+    regimes = options.regimes or ("burst",)
+    return plan_jobs(rungs, once(sizes), once(regimes), options.twin_limit, options.ablations)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import time
 
 import pytest
 
+from helpers import record
 from helpers.background import Background
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.errors import ArgumentError
 from helpers.files import read_text, write_whole
 from helpers.rungs import ROOT
@@ -300,3 +301,10 @@ def test_work_in_the_background_returns_raises_and_can_be_interrupted():
     assert slow.ends_within(5)
     with pytest.raises(KeyboardInterrupt):
         slow.result()
+
+
+def test_what_is_named_twice_is_wanted_once(capsys):
+    assert once([4096, 8192, 4096]) == [4096, 8192] and once(()) == []
+    arguments = ["--rungs", "10", "10_clusters", "9", "--sizes", "512", "512", "--regimes", "burst", "burst", "--list"]
+    assert record.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == ["10_clusters 512 burst", "09_persistence 512 burst"]

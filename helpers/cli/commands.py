@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.cli.output import Column, Output, in_colour
+from helpers.entry import once
 from helpers.errors import ArgumentError, BackendError, CourseError, NoRecording
 from helpers.files import require_file, write_whole
 from helpers.jsonfile import display
@@ -366,7 +367,7 @@ def notebook(name: str) -> Path:
 
 def selected(names: list[str]) -> list[Rung]:
     """The rungs of these names, each once; all of them for no names."""
-    return list(dict.fromkeys(find_rung(name) for name in names)) or list(RUNGS)
+    return once(map(find_rung, names)) or list(RUNGS)
 
 
 def small_size(rung: Rung) -> tuple[int, int, int]:

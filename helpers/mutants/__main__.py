@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from helpers.entry import Parser, guarded
+from helpers.entry import Parser, guarded, once
 from helpers.mutants import MUTATED_RUNGS, SURVIVES, Outcome, mutants, reason, tried
 from helpers.mutants.counts import record
 from helpers.words import plural
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--record", action="store_true", help="keep the counts for docs/bugs.md")
     options = parser.parse_args(arguments)
-    return guarded(lambda: _try_all(options.rungs, options.record))
+    return guarded(lambda: _try_all(once(options.rungs), options.record))
 
 
 def _rung(text: str) -> int | str:
