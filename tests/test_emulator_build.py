@@ -275,6 +275,21 @@ def test_sources_that_change_while_they_are_compiled_are_compiled_again(tmp_path
         build.build_runtime()
 
 
+def test_a_library_is_moved_to_its_place_in_one_step(tmp_path, monkeypatch):
+    """If it were linked there, or copied, another process could load the half that is there."""
+    copied_runtime(tmp_path, monkeypatch)
+    original, linked = build._run_all, []
+
+    def run_and_look(commands):
+        original(commands)
+        made = Path(commands[-1][commands[-1].index("-o") + 1])
+        linked.append((made.stat().st_ino, made.parent.parent.name))
+
+    monkeypatch.setattr(build, "_run_all", run_and_look)
+    library = build.build_runtime()
+    assert linked[-1] == (library.stat().st_ino, "emulator")   # the same file, made in a folder of its own
+
+
 def test_a_process_does_not_load_a_runtime_whose_records_have_changed(tmp_path, monkeypatch):
     runtime = copied_runtime(tmp_path, monkeypatch)
     assert build.build_runtime().exists()
