@@ -153,9 +153,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compare(options: argparse.Namespace) -> int:
     first = options.first or SECOND
     second = options.second or (SECOND if options.first else THIRD)
-    found = pairs(first, second, once(options.sizes), once(options.regimes))
+    sizes, regimes = once(options.sizes), once(options.regimes)
+    found = pairs(first, second, sizes, regimes)
     if not found:
-        asked = f"{' or '.join(options.regimes)} at N={', '.join(map(str, options.sizes))}"
+        asked = f"{' or '.join(regimes)} at N={', '.join(map(str, sizes))}"
         raise RecordError(
             f"{display(first)} and {display(second)} have no recording in common, {asked}: record both with "
             "`python -m helpers.record`."

@@ -116,7 +116,8 @@ def test_a_missing_folder_is_one_sentence(folders, capsys) -> None:
 
 
 def test_nothing_in_common_is_no_agreement(folders, capsys) -> None:
-    assert agreement.main([*map(str, folders), "--regimes", "sustained", "--sizes", "4096"]) == 1
+    twice = ["--regimes", "sustained", "sustained", "--sizes", "4096", "4096"]
+    assert agreement.main([*map(str, folders), *twice]) == 1
     said = capsys.readouterr()
     assert "have no recording in common, sustained at N=4096: record both" in said.err and not said.out
     for size in ("0", "-1"):

@@ -357,7 +357,7 @@ def test_run(capsys, monkeypatch, tmp_path):
     bad, good = tmp_path / "bad.ipynb", tmp_path / "good.ipynb"
     for path in (bad, good):
         path.write_text("{}")
-    assert run("run", bad, good, "2", "--output-dir", tmp_path / "out", "--json") == 1
+    assert run("run", bad, good, "2", "02_smem_tiling.ipynb", good, "--output-dir", tmp_path / "out", "--json") == 1
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert [(row["notebook"], row["passed"]) for row in found] == [

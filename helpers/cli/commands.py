@@ -317,7 +317,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from helpers.notebooks import run_notebook
 
     code = 0
-    for path in [notebook(name) for name in options.notebooks] or existing_notebooks():
+    for path in once(map(notebook, options.notebooks)) or existing_notebooks():
         started = time.monotonic()
         row = {"notebook": path.name, "passed": True, "reason": ""}
         try:
@@ -337,7 +337,7 @@ def slides(options: argparse.Namespace, output: Output) -> int:
     """Write the slides of notebooks, with the outputs that they have."""
     from helpers.slides import export
 
-    for path in [notebook(name) for name in options.notebooks] or existing_notebooks():
+    for path in once(map(notebook, options.notebooks)) or existing_notebooks():
         target = export(path, options.output_dir)
         output.rows.append({"notebook": path.name, "output": display(target), "bytes": target.stat().st_size})
         output.text(display(target))
