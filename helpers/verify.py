@@ -29,7 +29,7 @@ GUARD_BAND = 0x4A3D         # bits round C: a number, so that a NaN written ther
 LONG_TILES = 9              # of the shapes that are long along one axis: more than 8, so that a wrap at 8 shows
 LONG_K = 1025               # at least; so that an index that wraps at 256 or 1024 shows
 WAVES = 2                   # tiles for each SM and more, where a CTA computes several
-TILE_STEPS = 7              # of each of several tiles: more than may store the tile before, no multiple of a ring
+TILE_STEPS = 7              # of each of several tiles: more than the four that store the last one, no whole rings
 INPUT_BYTES, OUTPUT_BYTES = 16, 32   # host memory that a verification takes for each element
 GUARD_UNIT = 128            # values, 256 bytes: keeps the matrices between the bands aligned
 
