@@ -274,7 +274,7 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(const void* tile, uint32_t 
 }
 
 // Describes the same operand so many bytes further on, a multiple of 16. Shared memory is so small that the address
-// never outgrows its bits, so one addition of 32 bits does what wgmma_descriptor needs a dozen instructions for.
+// never outgrows its bits, so one addition of 32 bits does what wgmma_descriptor needs half a dozen instructions for.
 __device__ __forceinline__ uint64_t wgmma_descriptor_advance(uint64_t descriptor, int bytes) {
     return (descriptor & ~uint64_t(0xffffffff)) | uint32_t(uint32_t(descriptor) + bytes / 16);
 }

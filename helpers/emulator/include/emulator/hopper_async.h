@@ -110,7 +110,7 @@ EMULATOR_INLINE uint64_t wgmma_descriptor(const void* tile, uint32_t leading_byt
 }
 
 // Describes the same operand so many bytes further on, a multiple of 16. Shared memory is so small that the address
-// never outgrows its bits, so one addition of 32 bits does what wgmma_descriptor needs a dozen instructions for.
+// never outgrows its bits, so one addition of 32 bits does what wgmma_descriptor needs half a dozen instructions for.
 EMULATOR_INLINE uint64_t wgmma_descriptor_advance(uint64_t descriptor, int bytes, EMULATOR_LINE) {
     return emulator_wgmma_descriptor_advance(descriptor, bytes, line);
 }
