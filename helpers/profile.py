@@ -304,7 +304,7 @@ def _record(
 
 def _show_recorded(rungs: Sequence[Rung]) -> int:
     """Print the recorded counters of rungs. Returns the exit code, 1: they are not this machine's."""
-    for rung in dict.fromkeys(find_rung(rung.handle) for rung in rungs):
+    for rung in once(find_rung(rung.handle) for rung in rungs):
         for entry in (rung.entry, *rung.twins):
             found = find_profile(rung, entry)
             print(found or f"{file_name(rung.name, entry)}: no counters are recorded", flush=True)

@@ -39,7 +39,7 @@ constexpr int CHECKPOINTS = 8;               // that are counted apart; clusters
 constexpr int PACE_TRIES = 50;               // a cluster looks so often, 1 us or so each time, and waits no longer
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;   // a thread; 128 * (40 + 2 * 232) < 65,536
 
-__device__ int arrived[CHECKPOINTS];   // clusters that have come to a checkpoint; who has a round's first tile clears them
+__device__ int arrived[CHECKPOINTS];   // clusters that came to a checkpoint; who has a round's first tile clears them
 
 struct Shared {
     __nv_bfloat16 A[STAGES][BM * BK];

@@ -302,6 +302,9 @@ def test_sanitizers_start_in_any_folder(tmp_path):
 def test_what_ci_runs_is_there():
     """Also of the browser's tests: the words after -k must choose some, and every notebook as committed."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    driver = (ROOT / "tests" / "browser" / "webdriver.py").read_text(encoding="utf-8")
+    (browsers,) = re.findall(r"^for name in (.+); do$", script, flags=re.MULTILINE)
+    assert f"CHROMIUM = {tuple(browsers.split())}".replace("'", '"') in driver
     targets = set(re.findall(r"^make ?([a-z]*)", script, flags=re.MULTILINE)) - {""}
     assert {"test", "lint", "browser"} <= targets <= makefile_targets()
     (chosen,) = re.findall(r"""^make browser BROWSER='-n 2 -k "(.*)"'$""", script, flags=re.MULTILINE)
